@@ -56,6 +56,8 @@ pub enum Command {
     Stacks(Stacks),
     /// Sample the stacks of a program that runs
     Record(Record),
+    /// Show which functions run now
+    Top(Top),
     /// Compare two profiles, function by function
     Diff(Diff),
     /// Write man pages and shell completions
@@ -231,6 +233,22 @@ pub struct Record {
     pub rows: StackRows,
     #[command(flatten)]
     pub output: StackOutput,
+}
+
+/// Show which functions run now
+///
+/// A table in the terminal has the functions with the most samples of each interval: those in which they run
+/// themselves, and those in which they or their callees run. q and Ctrl-C end it. If the output is no
+/// terminal, a table follows the other.
+#[derive(Args)]
+pub struct Top {
+    #[command(flatten)]
+    pub target: Sampled,
+    /// Time between tables
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = super::top::parse_interval)]
+    pub interval: std::time::Duration,
+    #[command(flatten)]
+    pub rows: StackRows,
 }
 
 /// What to sample, and how

@@ -38,6 +38,7 @@ mod stack_output;
 mod stacks;
 mod stat;
 mod table_section;
+mod top;
 mod unwind;
 mod unwind_table;
 pub mod verify;
@@ -82,6 +83,7 @@ fn carry_out(arguments: &Arguments) -> ExitCode {
         Command::Unwind(arguments) => unwind::run(arguments),
         Command::UnwindTable(arguments) => unwind_table::run(arguments),
         Command::Stacks(arguments) => stacks::run(arguments),
+        Command::Top(arguments) => return top::run(arguments),
         Command::Diff(arguments) => diff::run(arguments),
         Command::Record(arguments) => return record::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),

@@ -70,8 +70,13 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     Ok(recorded.status.and_then(|status| u8::try_from(status).ok()).unwrap_or(0))
 }
 
+/// The flag that ends a recording.
+pub fn stopped() -> &'static AtomicBool {
+    &STOP
+}
+
 /// What to record, and its name.
-fn request(arguments: &Sampled) -> (Request, String) {
+pub fn request(arguments: &Sampled) -> (Request, String) {
     let words: Vec<_> = arguments.command.iter().map(|word| word.to_string_lossy()).collect();
     let mut meanwhile = arguments.command.clone();
     let (target, title) = if let Some(folder) = &arguments.cgroup {
@@ -186,7 +191,7 @@ fn progress_bar() -> ProgressBar {
 }
 
 /// Makes Ctrl-C and a request to terminate finish the recording instead of ending this process.
-fn stop_by_signals() {
+pub fn stop_by_signals() {
     extern "C" fn stop(_: libc::c_int) {
         STOP.store(true, Ordering::Relaxed);
     }

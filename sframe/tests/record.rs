@@ -124,3 +124,20 @@ fn threads_that_wait_are_sampled_with_the_time_that_they_wait() {
     assert!(waited >= 150_000_000, "{waited} ns: {}", recorded.said);
     assert!(recorded.samples.iter().any(|sample| sample["event"] != "off-cpu"), "{}", recorded.said);
 }
+
+/// Where the output is no terminal, tables follow one another until the time is over.
+#[test]
+fn the_functions_that_run_now_are_shown() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sframe"));
+    command.args(["top", "--interval", "0.2", "--duration", "0.7", "--", "sh", "-c", "while :; do :; done"]);
+    let output = command.output().unwrap();
+    let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.code() == Some(2)
+        && ["does not allow", "takes no samples"].iter().any(|no| said.contains(no))
+    {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(128 + libc::SIGTERM), "{said}");
+    assert!(shown.contains("   self    total  function\n"), "{shown}{said}");
+    assert!(!shown.contains('\x1b') && shown.lines().any(|line| line.contains("%  ")), "{shown}");
+}
