@@ -39,9 +39,11 @@ pub struct JitDump {
 }
 
 /// What has been read of a file.
+#[derive(Default)]
 pub struct Made {
     bytes: Bytes,
-    endian: Endian,
+    /// The byte order. `None`: the header has not been read.
+    endian: Option<Endian>,
     /// Offset of the first record that has not been read.
     next: usize,
     functions: BTreeMap<u64, Function>,
@@ -81,19 +83,10 @@ pub fn is_name(path: &[u8]) -> bool {
 }
 
 impl JitDump {
-    /// Opens a file. `None`: it is no jitdump.
+    /// Opens a file. It may still be empty: programs keep what they write in memory for a while.
     pub fn open(path: &Path, name: &str, abi: Abi) -> Option<Self> {
-        let file = File::open(path).ok()?;
-        let bytes = Bytes::map(&file).ok()?;
-        let endian = match bytes.first_chunk()? {
-            first if u32::from_le_bytes(*first) == MAGIC => Endian::Little,
-            first if u32::from_be_bytes(*first) == MAGIC => Endian::Big,
-            _ => return None,
-        };
-        let mut header = Reader::new(bytes.get(4..)?, endian);
-        let (_version, next) = (header.u32()?, header.u32()? as usize);
-        let read = Made { bytes, endian, next, functions: BTreeMap::new(), lines: None, frames: None };
-        Some(Self { path: name.into(), file, abi, read: RefCell::new(read) })
+        let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;
+        Some(Self { path: name.into(), file, abi, read: RefCell::default() })
     }
 
     /// What the file says now.
@@ -139,7 +132,7 @@ impl Made {
         let excess = if name.starts_with(b"JS:") { V8_EXCESS } else { 0 };
         let line = function.lines.clone().and_then(|lines| {
             let place = (offset + function.made_at).checked_add(excess)?;
-            line_at(self.bytes.get(lines)?, self.endian, place)
+            line_at(self.bytes.get(lines)?, self.endian?, place)
         });
         Some(Found { name, offset, line })
     }
@@ -151,26 +144,42 @@ impl Made {
 
     /// Reads the next record. `None`: it is not there, or not whole.
     fn record(&mut self) -> Option<()> {
-        let (start, endian) = (self.next, self.endian);
         let bytes = self.bytes.clone();
+        let endian = match self.endian {
+            Some(endian) => endian,
+            None => self.header(&bytes)?,
+        };
+        let start = self.next;
         let mut header = Reader::new(bytes.get(start..)?, endian);
         let (kind, size) = (header.u32()?, header.u32()? as usize);
         let end = start.checked_add(size).filter(|_| size >= RECORD)?;
         let body = bytes.get(start + RECORD..end)?;
         self.next = end;
         // What a damaged record does not say is not known.
-        let _ = self.body(kind, body, start + RECORD);
+        let _ = self.body(kind, Reader::new(body, endian), end);
         Some(())
     }
 
-    /// Reads the body of a record, which is at an offset of the file.
-    fn body(&mut self, kind: u32, body: &[u8], offset: usize) -> Option<()> {
-        let mut reader = Reader::new(body, self.endian);
+    /// Reads the header of the file. `None`: it is not there, or the file is no jitdump.
+    fn header(&mut self, bytes: &[u8]) -> Option<Endian> {
+        let endian = match bytes.first_chunk()? {
+            first if u32::from_le_bytes(*first) == MAGIC => Endian::Little,
+            first if u32::from_be_bytes(*first) == MAGIC => Endian::Big,
+            _ => return None,
+        };
+        let mut reader = Reader::new(&bytes[4..], endian);
+        let (_version, size) = (reader.u32()?, reader.u32()?);
+        (self.endian, self.next) = (Some(endian), size as usize);
+        Some(endian)
+    }
+
+    /// Reads the body of a record, which ends at an offset of the file.
+    fn body(&mut self, kind: u32, mut reader: Reader<'_>, end_of_record: usize) -> Option<()> {
         match kind {
             LOAD => {
                 let (_pid, _tid, _vma) = (reader.u32()?, reader.u32()?, reader.u64()?);
                 let (start, size, index) = (reader.u64()?, reader.u64()?, reader.u64()?);
-                let from = offset + body.len() - reader.rest.len();
+                let from = end_of_record - reader.rest.len();
                 let length = memchr::memchr(0, reader.rest)?;
                 let (lines, frames) = (self.lines.take(), self.frames.take());
                 let end = start.checked_add(size).filter(|&end| end > start)?;
@@ -185,13 +194,13 @@ impl Made {
                 self.add(new, Function { end: new.checked_add(size)?, ..moved });
             }
             LINES => {
-                let (_start, _count) = (reader.u64()?, reader.u64()?);
-                self.lines = Some(offset + body.len() - reader.rest.len()..offset + body.len());
+                let _start = reader.u64()?;
+                self.lines = Some(end_of_record - reader.rest.len()..end_of_record);
             }
             FRAMES => {
                 let (size, header, _mapped) = (reader.u64()?, reader.u64()?, reader.u64()?);
                 let size = usize::try_from(size.checked_sub(header)?).ok()?;
-                let from = offset + body.len() - reader.rest.len();
+                let from = end_of_record - reader.rest.len();
                 reader.take(size)?;
                 self.frames = (size > 0).then_some(from..from + size);
             }
@@ -210,23 +219,28 @@ impl Made {
     }
 }
 
-/// The last line that starts at or before an address: its file and number.
+/// The last line that starts at or before an address: its file and number. The number of lines stands before
+/// them. Some versions of V8 write freed memory in place of names, so lines count only if all can be read.
 fn line_at(lines: &[u8], endian: Endian, address: u64) -> Option<(&[u8], u32)> {
     let mut reader = Reader::new(lines, endian);
     let mut found: Option<(u64, &[u8], u32)> = None;
     let mut last: &[u8] = &[];
-    while let Some(at) = reader.u64() {
-        let (line, _discriminator) = (reader.u32()?, reader.u32()?);
+    for _ in 0..reader.u64()? {
+        let (at, line, _discriminator) = (reader.u64()?, reader.u32()?, reader.u32()?);
         let name = reader.take(memchr::memchr(0, reader.rest)?)?;
         reader.take(1)?;
         if name != SAME_NAME {
+            let is_text = |text: &str| !text.is_empty() && !text.contains(char::is_control);
+            std::str::from_utf8(name).ok().filter(|text| is_text(text))?;
             last = name;
         }
         if at <= address && found.is_none_or(|(before, ..)| before <= at) {
             found = Some((at, last, line));
         }
     }
-    found.map(|(_, name, line)| (name, line))
+    // Records may be padded.
+    let is_whole = reader.rest.len() < size_of::<u64>();
+    found.filter(|_| is_whole).map(|(_, name, line)| (name, line))
 }
 
 #[cfg(test)]
@@ -262,8 +276,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jit-5.dump");
         let mut whole = [header(), load(0x1000, 32, 1, "old"), load(0x2000, 16, 2, "moved")].concat();
-        std::fs::write(&path, &whole).unwrap();
+        std::fs::write(&path, b"").unwrap();
         let dump = JitDump::open(&path, "jit-5.dump", Abi::Amd64).unwrap();
+        assert_eq!(name(&dump, 0x101f), None);
+        std::fs::write(&path, &whole).unwrap();
         assert_eq!(name(&dump, 0x101f), Some(("old".into(), 31)));
         whole.extend(load(0x1010, 16, 3, "new"));
         whole.extend(record(MOVE, &[&words(&[0, 0x2000, 0x2000, 0x3000, 16, 2])]));
@@ -288,14 +304,20 @@ mod tests {
         let line = |at: u64, line: u32, name: &[u8]| {
             [&words(&[at])[..], &line.to_le_bytes(), &[0; 4], name, &[0]].concat()
         };
-        let lines = [line(0x1000, 7, b"a.js"), line(0x1008, 9, SAME_NAME), line(0x1010, 3, b"b.js")].concat();
-        let file =
-            [header(), record(LINES, &[&words(&[0x1000, 3]), &lines]), load(0x1000, 32, 1, "f")].concat();
-        std::fs::write(&path, file).unwrap();
+        let file = |names: &[&[u8]; 3]| {
+            let lines =
+                [line(0x1000, 7, names[0]), line(0x1008, 9, names[1]), line(0x1010, 3, names[2])].concat();
+            [header(), record(LINES, &[&words(&[0x1000, 3]), &lines]), load(0x1000, 32, 1, "f")].concat()
+        };
+        std::fs::write(&path, file(&[b"a.js", SAME_NAME, b"b.js"])).unwrap();
         let dump = JitDump::open(&path, "jit-5.dump", Abi::Amd64).unwrap();
         let line = |address| dump.read().at(address).unwrap().line.map(|(file, line)| (file.to_vec(), line));
         assert_eq!(line(0x100f), Some((b"a.js".to_vec(), 9)));
         assert_eq!(line(0x1010), Some((b"b.js".to_vec(), 3)));
+        // A name that is no text makes the others doubtful, too.
+        std::fs::write(&path, file(&[b"a.js", SAME_NAME, b"\xcb9\0\x11b.js"])).unwrap();
+        let dump = JitDump::open(&path, "jit-5.dump", Abi::Amd64).unwrap();
+        assert!(dump.read().at(0x1000).unwrap().line.is_none());
     }
 
     #[test]
@@ -304,8 +326,12 @@ mod tests {
         assert!(!is_name(b"/tmp/jit-.dump") && !is_name(b"/tmp/ajit-1.dump") && !is_name(b"/jit-1.dump/a"));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jit-5.dump");
-        std::fs::write(&path, b"nothing").unwrap();
-        assert!(JitDump::open(&path, "", Abi::Amd64).is_none());
+        // The program has not written anything yet, and then writes something else.
+        for text in [&b""[..], b"nothing at all"] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(name(&JitDump::open(&path, "", Abi::Amd64).unwrap(), 0x1000), None);
+        }
+        assert!(JitDump::open(folder.path(), "", Abi::Amd64).is_none());
         // Nothing in a damaged file makes it panic.
         let whole =
             [header(), load(0x1000, 32, 1, "f"), record(FRAMES, &[&words(&[96, 20, 96]), &[0; 96]])].concat();
