@@ -8,6 +8,7 @@ use super::report;
 use stacks::files::{Files, Options};
 use stacks::image::Sources;
 use stacks::kernel::Kernel;
+use stacks::nameless::nameless;
 use stacks::profile::Profile;
 use stacks::session::Settings;
 use stacks::statistics::{Report, Statistics};
@@ -24,7 +25,9 @@ pub fn settings(rows: &StackRows, sysroot: Option<PathBuf>, measure: bool) -> Se
         RowSources::Sframe => Sources::Sframe,
         RowSources::EhFrame => Sources::Derived,
     };
-    let files = Options { sysroot, sources, here: false, measure };
+    let may_fetch = std::env::var_os("DEBUGINFOD_URLS").is_some_and(|urls| !urls.is_empty());
+    let fetcher = may_fetch.then(|| "debuginfod-find".into());
+    let files = Options { sysroot, fetcher, sources, here: false, measure };
     Settings { files, frame_pointers: rows.frame_pointers }
 }
 
@@ -110,6 +113,7 @@ pub fn write_all(
         return Ok(());
     }
     let kept = Kept::new(profile, (files, kernel), statistics, plan.arguments.inline, title);
+    nameless(&kept.profile, &kept.names, files).iter().for_each(|sentence| report::warn(sentence));
     write_kept(plan, &kept)?;
     // The process ends now, and the system frees its memory faster than destructors would.
     std::mem::forget(kept);

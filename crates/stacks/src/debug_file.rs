@@ -3,14 +3,18 @@
 //! A file names its debug file by its build-id, or by a name and a checksum in `.gnu_debuglink`. Debug files
 //! of several programs may share a further one (`.gnu_debugaltlink`, which dwz writes). All of them are
 //! looked for below the folder that stands for the recording's root, if there is one, and those that a
-//! build-id identifies also on this machine.
+//! build-id identifies also on this machine. If names need it and the user wants that, debuginfod's client
+//! fetches it.
 
-use crate::build_id::build_id_path;
+use crate::build_id::{build_id_path, hexadecimal};
 use crate::bytes::Bytes;
 use crate::image::Image;
 use crate::sections::{mini_debug_file, section};
 use object::Object;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
 
 /// Where debuggers look for debug files.
@@ -20,13 +24,22 @@ const FOLDER: &str = "/usr/lib/debug";
 pub(crate) struct DebugFile {
     /// The path of the other file, from the root.
     path: PathBuf,
-    /// The folder that stands for the root.
-    root: Option<PathBuf>,
+    places: Places,
     image: Option<Arc<Image>>,
     found: OnceLock<Option<Found>>,
+    fetched: OnceLock<Option<Found>>,
     shared: OnceLock<Option<Bytes>>,
     frames: OnceLock<Option<Bytes>>,
     mini: OnceLock<Option<Bytes>>,
+}
+
+/// Where debug files come from.
+#[derive(Default)]
+pub(crate) struct Places {
+    /// The folder that stands for the root. `None`: the root of this machine.
+    pub root: Option<PathBuf>,
+    /// The program that fetches debug files by build-id.
+    pub fetcher: Option<PathBuf>,
 }
 
 /// A file that was found.
@@ -48,13 +61,14 @@ impl Found {
 }
 
 impl DebugFile {
-    /// The debug information of the file at a path. `root`: the folder that the path counts from.
-    pub fn new(path: &str, root: Option<PathBuf>, image: Option<&Arc<Image>>) -> Self {
+    /// The debug information of the file at a path.
+    pub fn new(path: &str, places: Places, image: Option<&Arc<Image>>) -> Self {
         Self {
             path: path.into(),
-            root,
+            places,
             image: image.map(Arc::clone),
             found: OnceLock::new(),
+            fetched: OnceLock::new(),
             shared: OnceLock::new(),
             frames: OnceLock::new(),
             mini: OnceLock::new(),
@@ -66,14 +80,23 @@ impl DebugFile {
         Some(&self.found()?.bytes)
     }
 
+    /// The files that have symbols: the file itself, and its debug file. A debug file is fetched if there is
+    /// no other.
+    pub fn with_symbols(&self) -> impl Iterator<Item = &Bytes> {
+        let own = self.image.as_deref().map(Image::bytes);
+        let is_stripped = own.is_some_and(|bytes| !has(bytes, ".symtab"));
+        let other = self.bytes().or_else(|| self.mini());
+        let other = other.or_else(|| Some(&self.fetched().filter(|_| is_stripped)?.bytes));
+        own.into_iter().chain(other)
+    }
+
     /// The file itself or its debug file, whichever has debug information, and its path.
     pub fn information(&self) -> Option<(&Bytes, PathBuf)> {
-        let has_any = |bytes: &Bytes| {
-            object::File::parse(&**bytes).is_ok_and(|file| file.section_by_name(".debug_info").is_some())
-        };
+        let has_any = |bytes: &Bytes| has(bytes, ".debug_info");
         let own = self.image.as_deref().map(Image::bytes).filter(|bytes| has_any(bytes));
         let own = own.map(|bytes| (bytes, self.in_root(&self.path)));
-        own.or_else(|| self.found().filter(|f| has_any(&f.bytes)).map(|f| (&f.bytes, f.path.clone())))
+        let found = || self.found().filter(|found| has_any(&found.bytes)).or_else(|| self.fetched());
+        own.or_else(|| found().map(|found| (&found.bytes, found.path.clone())))
     }
 
     /// The file that the one with debug information shares with others.
@@ -92,7 +115,7 @@ impl DebugFile {
     }
 
     /// The file with symbols that is compressed into the file itself.
-    pub fn mini(&self) -> Option<&Bytes> {
+    fn mini(&self) -> Option<&Bytes> {
         self.mini.get_or_init(|| mini_debug_file(self.image.as_ref()?.bytes())).as_ref()
     }
 
@@ -104,9 +127,22 @@ impl DebugFile {
         self.found.get_or_init(find).as_ref()
     }
 
+    /// The file as debuginfod's client has it. Asking servers takes time, so only names ask for it.
+    fn fetched(&self) -> Option<&Found> {
+        let fetch = || {
+            let (fetcher, id) = (self.places.fetcher.as_ref()?, self.image.as_ref()?.build_id()?);
+            let said =
+                Command::new(fetcher).args(["debuginfo", &hexadecimal(id)]).stdin(Stdio::null()).output();
+            let path = said.ok().filter(|said| said.status.success())?.stdout;
+            let found = Found::open(OsStr::from_bytes(path.trim_ascii()).into())?;
+            found.has_build_id(id).then_some(found)
+        };
+        self.fetched.get_or_init(fetch).as_ref()
+    }
+
     fn by_build_id(&self, id: &[u8]) -> Option<Found> {
         let path = build_id_path(&Path::new(FOLDER).join(".build-id"), id)?.with_extension("debug");
-        let places = [Some(self.in_root(&path)), self.root.as_ref().map(|_| path)];
+        let places = [Some(self.in_root(&path)), self.places.root.as_ref().map(|_| path)];
         places.into_iter().flatten().filter_map(Found::open).find(|found| found.has_build_id(id))
     }
 
@@ -141,6 +177,11 @@ impl DebugFile {
 
     fn in_root(&self, path: &Path) -> PathBuf {
         let inside = |root: &PathBuf| root.join(path.strip_prefix("/").unwrap_or(path));
-        self.root.as_ref().map_or_else(|| path.to_owned(), inside)
+        self.places.root.as_ref().map_or_else(|| path.to_owned(), inside)
     }
+}
+
+/// Whether a file has a section.
+fn has(bytes: &Bytes, section: &str) -> bool {
+    object::File::parse(&**bytes).is_ok_and(|file| file.section_by_name(section).is_some())
 }

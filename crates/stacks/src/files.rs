@@ -8,7 +8,7 @@
 use crate::build_id::build_id_path;
 pub use crate::build_id::hexadecimal;
 use crate::bytes::Bytes;
-use crate::debug_file::DebugFile;
+use crate::debug_file::{DebugFile, Places};
 use crate::image::{Image, Sources};
 use crate::inlines::Inlines;
 use crate::jit_dump::JitDump;
@@ -37,6 +37,8 @@ pub struct FileId(pub u32);
 pub struct Options {
     /// Folder that contains the files of the recording.
     pub sysroot: Option<PathBuf>,
+    /// The program that fetches debug files by build-id, if they may be fetched: `debuginfod-find`.
+    pub fetcher: Option<PathBuf>,
     /// Which of their rows to use.
     pub sources: Sources,
     /// Whether the samples come from this machine since it was booted. Then their kernel is the running one.
@@ -125,11 +127,7 @@ impl MappedFile {
 
     /// Its symbols, those of its separate debug file, and those that are compressed into it.
     pub fn symbols(&self) -> &Symbols {
-        self.symbols.get_or_init(|| {
-            let Ok(image) = &self.image else { return Symbols::default() };
-            let others = [self.debug.bytes(), self.debug.mini()].into_iter().flatten();
-            Symbols::read(&std::iter::once(image.bytes()).chain(others).cloned().collect::<Vec<_>>())
-        })
+        self.symbols.get_or_init(|| Symbols::read(&self.debug.with_symbols().cloned().collect::<Vec<_>>()))
     }
 
     /// Its debug information, or that of its separate debug file.
@@ -237,7 +235,8 @@ impl Files {
     ) -> FileId {
         let id = FileId(self.files.len() as u32);
         let image = image.map(Arc::new);
-        let debug = Arc::new(DebugFile::new(path, root, image.as_ref().ok()));
+        let places = Places { root, fetcher: self.options.fetcher.clone() };
+        let debug = Arc::new(DebugFile::new(path, places, image.as_ref().ok()));
         let rows = |image: &Arc<Image>| {
             let from = (Arc::clone(image), Arc::clone(&debug));
             Arc::new(Rows::new(from, self.options.sources, self.reading.clone()))

@@ -60,6 +60,7 @@ pub mod live;
 pub mod memory;
 pub mod modules;
 mod name;
+pub mod nameless;
 pub mod process;
 pub mod profile;
 pub mod recording;

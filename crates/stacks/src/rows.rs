@@ -275,6 +275,7 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::{DebugFile, ReadTime, Rows};
+    use crate::debug_file::Places;
     use crate::image::{Image, Sources};
     use sframe_format::file_rows::RowSource;
     use sframe_format::{Section, SectionIndex, Source};
@@ -283,7 +284,7 @@ mod tests {
     #[test]
     fn rows_on_demand_are_those_of_the_whole_file() {
         let image = Arc::new(Image::open(&std::env::current_exe().unwrap()).unwrap());
-        let debug = Arc::new(DebugFile::new("/", None, Some(&image)));
+        let debug = Arc::new(DebugFile::new("/", Places::default(), Some(&image)));
         let rows = Rows::new((Arc::clone(&image), debug), Sources::All, ReadTime::default());
         let sections = image.sections(Sources::All, None);
         let index: Vec<(SectionIndex<&[u8]>, Source)> =

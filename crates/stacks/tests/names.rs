@@ -3,20 +3,33 @@
 mod common;
 
 use common::Writer;
-use common::unwound::{Unwound, fixture};
+use common::unwound::{Unwound, fixture, unwind};
+use stacks::files::Options;
 use stacks::kernel::Kernel;
+use stacks::nameless::nameless;
 use stacks::profile::{Name, Names};
+use stacks::session::Settings;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 const STACK: u64 = 0x7ffe_0000_1000;
+/// The build-id of `identified`.
+const ID: &str = "00112233445566778899aabbccddeeff";
+const ID_BYTES: [u8; 16] =
+    [0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff];
 
 /// Samples of a program, one at each of some instructions.
 fn samples(program: &str, places: &[u64]) -> Unwound {
+    samples_of(&fixture(&format!("tests/fixtures/{program}")), places, Options::default())
+}
+
+fn samples_of(path: &str, places: &[u64], files: Options) -> Unwound {
     let mut writer = Writer::default();
-    writer.mmap(7, (0x40_0000, 0x1000, 0), &fixture(&format!("tests/fixtures/{program}")), 2);
+    writer.mmap(7, (0x40_0000, 0x1000, 0), path, 2);
     for (time, &ip) in (10..).zip(places) {
         writer.sample(7, time, [STACK, 5, ip], &[], &[]);
     }
-    Unwound::of(&writer)
+    unwind(writer.file(), Settings { files, ..Settings::default() })
 }
 
 /// The names of each sample's first frame, innermost first.
@@ -64,4 +77,54 @@ fn inlined_functions_are_found_wherever_their_description_is() {
         assert_eq!(functions(program, 0x40_00fa), expected, "{program}");
         assert_eq!(functions(program, 0x40_011b), expected[1..], "{program}");
     }
+}
+
+/// The file with a build-id and without symbols, and a file that has them.
+fn identified() -> (Vec<u8>, Vec<u8>) {
+    let [stripped, whole] = ["identified", "identified.debug"]
+        .map(|name| fs::read(fixture(&format!("tests/fixtures/{name}"))).unwrap());
+    (stripped, whole)
+}
+
+#[test]
+fn debug_files_are_found_below_the_sysroot_or_fetched() {
+    const PATH: &str = "/bin/identified";
+    const WORK: u64 = 0x40_0150;
+    let (stripped, whole) = identified();
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir_all(root.path().join("bin")).unwrap();
+    fs::write(root.path().join("bin/identified"), stripped).unwrap();
+    let options = |fetcher| Options { sysroot: Some(root.path().to_owned()), fetcher, ..Options::default() };
+    let named = |fetcher| {
+        let unwound = samples_of(PATH, &[WORK], options(fetcher));
+        let all = Names::new(&unwound.profile, &unwound.files, &Kernel::default(), false);
+        (names(&unwound, false)[0][0].function.to_string(), nameless(&unwound.profile, &all, &unwound.files))
+    };
+    let (name, sentences) = named(None);
+    assert!(name.starts_with("identified+0x"), "{name}");
+    let [sentence] = &sentences[..] else { panic!("{sentences:?}") };
+    assert!(
+        sentence.starts_with("/bin/identified: 100 % of the samples") && sentence.contains(ID),
+        "{sentence}"
+    );
+
+    // A program that does what debuginfod-find does.
+    let (fetcher, kept) = (root.path().join("fetcher"), root.path().join("kept"));
+    fs::write(&kept, &whole).unwrap();
+    let script = format!("#!/bin/sh\n[ \"$1 $2\" = \"debuginfo {ID}\" ] && echo '{}'\n", kept.display());
+    fs::write(&fetcher, script).unwrap();
+    fs::set_permissions(&fetcher, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(named(Some(fetcher)), ("outer".to_owned(), Vec::new()));
+
+    let folder = root.path().join("usr/lib/debug/.build-id").join(&ID[..2]);
+    fs::create_dir_all(&folder).unwrap();
+    let place = folder.join(format!("{}.debug", &ID[2..]));
+    fs::write(&place, &whole).unwrap();
+    assert_eq!(named(None), ("outer".to_owned(), Vec::new()));
+    // A file of another build does not count.
+    let at = whole.windows(ID_BYTES.len()).position(|window| window == ID_BYTES).unwrap();
+    let mut other = whole;
+    other[at] ^= 1;
+    fs::write(&place, other).unwrap();
+    assert_eq!(named(None).0, name);
 }
