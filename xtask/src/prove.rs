@@ -16,6 +16,7 @@ mod bare;
 mod boot;
 mod bpf;
 mod browser;
+mod call_graphs;
 mod cargo;
 mod compact;
 mod compare;
@@ -279,6 +280,11 @@ fn subjects() -> Vec<Subject> {
             "stacks",
             "Recordings of real programs, unwound by sframe stacks, framehop and perf script",
             stacks::stacks,
+        ),
+        Subject::of::<SframeCommand>(
+            "call-graphs",
+            "Profiles of programs whose callers are all known, by sframe, in the kernel, and by perf script",
+            call_graphs::call_graphs,
         ),
         Subject::plain(
             "bpf",

@@ -1,0 +1,247 @@
+//! Proves that profilers invent no callers: programs whose callers are all known are sampled, and every
+//! caller that a stack names must be one of them.
+//!
+//! A share of rooted stacks says little alone, because a walk that has lost its way may also reach a root. So
+//! this proof counts both, for `sframe` on a recording of perf, for `sframe record --bpf`, and for `perf
+//! script` on the same recording. A sample has a wrong edge if a function of the program is called by another
+//! function than its source says, or by no function at all.
+
+use super::proof::Proof;
+use crate::commands::output;
+use crate::peers;
+use anyhow::{Result, ensure};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// A program whose callers are known.
+struct Program {
+    name: &'static str,
+    /// The compiler and its arguments. The output is named afterwards.
+    build: &'static [&'static str],
+}
+
+const SOURCES: [(&str, &str); 5] = [
+    ("calls.c", include_str!("call_graphs/calls.c")),
+    ("assembly.c", include_str!("call_graphs/assembly.c")),
+    ("assembly.S", include_str!("call_graphs/assembly.S")),
+    ("signals.c", include_str!("call_graphs/signals.c")),
+    ("calls.go", include_str!("call_graphs/calls.go")),
+];
+
+const PROGRAMS: [Program; 7] = [
+    Program { name: "C", build: &["gcc", "-O2", "calls.c"] },
+    Program {
+        name: "C, .debug_frame alone",
+        build: &["gcc", "-O2", "-g", "-fno-asynchronous-unwind-tables", "calls.c"],
+    },
+    Program {
+        name: "C without frames",
+        build: &["gcc", "-O2", "-fno-asynchronous-unwind-tables", "calls.c"],
+    },
+    Program { name: "assembly", build: &["gcc", "-O2", "assembly.c", "assembly.S"] },
+    Program { name: "signals on a stack of their own", build: &["gcc", "-O2", "signals.c"] },
+    Program { name: "Go", build: &["go", "build", "calls.go"] },
+    Program { name: "Go, stripped", build: &["go", "build", "-ldflags=-s -w", "calls.go"] },
+];
+
+/// The callers of each function of the programs.
+const CALLERS: [(&str, &[&str]); 21] = [
+    ("leaf", &["tail", "variable", "rare", "divided", "deep", "saves", "one", "two", "handled"]),
+    ("tail", &["saves"]),
+    ("variable", &["realigned"]),
+    ("realigned", &["main"]),
+    ("rare", &["divided"]),
+    ("divided", &["main"]),
+    ("deep", &["deep", "main"]),
+    ("saves", &["main"]),
+    ("one", &["pushes", "aligns", "keeps", "chooses"]),
+    ("two", &["pushes", "chooses"]),
+    ("pushes", &["main"]),
+    ("aligns", &["main"]),
+    ("keeps", &["main"]),
+    ("chooses", &["main"]),
+    ("handled", &["on_alarm"]),
+    ("interrupted", &["interrupted", "main"]),
+    ("main.fib", &["main.fib", "main.main", "main.main.func1"]),
+    ("main.sorts", &["main.main"]),
+    ("main.counts", &["main.main"]),
+    ("main.main.func1", &["runtime.goexit"]),
+    ("main.main", &["runtime.main"]),
+];
+/// The outermost functions of whole stacks.
+const ROOTS: [&str; 8] = [
+    "_start",
+    "clone3",
+    "__clone3",
+    "runtime.goexit",
+    "runtime.mstart",
+    "runtime.mcall",
+    "runtime.morestack",
+    "runtime.rt0_go",
+];
+
+/// What samples say.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Verdict {
+    samples: u64,
+    rooted: u64,
+    /// Samples with a wrong edge.
+    wrong: u64,
+    /// The first wrong edge of each sample, and how often it was seen.
+    edges: BTreeMap<String, u64>,
+}
+
+impl Verdict {
+    /// Adds a stack, outermost function first.
+    fn add(&mut self, functions: &[&str], count: u64) {
+        let functions: Vec<&str> = functions.iter().map(|function| plain(function)).collect();
+        self.samples += count;
+        self.rooted += if functions.first().is_some_and(|first| ROOTS.contains(first)) { count } else { 0 };
+        let is_wrong = |edge: &&[&str]| match edge {
+            [caller, callee] => {
+                let known = CALLERS.iter().find(|(function, _)| function == callee);
+                known.is_some_and(|(_, callers)| !callers.contains(caller))
+            }
+            _ => false,
+        };
+        if let Some([caller, callee]) = functions.windows(2).find(is_wrong) {
+            self.wrong += count;
+            *self.edges.entry(format!("{caller} calls {callee}")).or_default() += count;
+        }
+    }
+
+    /// What folded stacks say: a line for each stack, with the thread's name first and the count behind it.
+    fn of_folded(text: &str) -> Self {
+        let mut verdict = Self::default();
+        for line in text.lines() {
+            let Some((stack, count)) = line.rsplit_once(' ') else { continue };
+            let functions: Vec<&str> = stack.split(';').skip(1).collect();
+            verdict.add(&functions, count.parse().unwrap_or(0));
+        }
+        verdict
+    }
+
+    /// What the text of `perf script` says: a line for each frame, innermost first, and an empty line behind
+    /// each sample.
+    fn of_script(text: &str) -> Self {
+        let mut verdict = Self::default();
+        for sample in text.split("\n\n") {
+            let frames = sample.lines().filter(|line| line.starts_with('\t'));
+            let name = |line: &str| {
+                let name = line.split_whitespace().nth(1).unwrap_or_default();
+                name.rsplit_once("+0x").map_or(name, |(name, _)| name).to_owned()
+            };
+            let functions: Vec<String> = frames.map(name).collect();
+            let functions: Vec<&str> = functions.iter().rev().map(String::as_str).collect();
+            if !functions.is_empty() {
+                verdict.add(&functions, 1);
+            }
+        }
+        verdict
+    }
+
+    fn shares(&self) -> String {
+        let share = |part: u64| 100.0 * part as f64 / self.samples.max(1) as f64;
+        format!("{} | {:.1} % | {:.2} %", self.samples, share(self.rooted), share(self.wrong))
+    }
+}
+
+/// The name of a function without what compilers add to those of its parts.
+fn plain(function: &str) -> &str {
+    let end = [".cold", ".part.", ".constprop.", ".isra.", ".abi0"];
+    end.iter().filter_map(|end| function.find(end)).min().map_or(function, |end| &function[..end])
+}
+
+/// Samples the programs and judges their stacks.
+pub fn call_graphs(proof: &mut Proof, sframe: &Path) -> Result<()> {
+    let perf = output(Command::new("perf").arg("--version"));
+    let Ok(perf) = perf else { return proof.note("perf is not to be had: nothing was recorded") };
+    for (name, text) in SOURCES {
+        std::fs::write(proof.folder.join(name), text)?;
+    }
+    proof.note(format!("{}, cpu-clock at 499 Hz, 32 KiB of stack for each sample\n", perf.trim()))?;
+    proof.note(
+        "| program | sframe: samples | rooted | wrong | sframe --bpf: samples | rooted | wrong | perf script: samples | rooted | wrong |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    )?;
+    let (mut edges, mut wrong) = (String::new(), 0);
+    for (number, program) in PROGRAMS.iter().enumerate() {
+        let path = format!("./program{number}");
+        if let Err(error) = build(proof, program, &path) {
+            proof.note(format!("| {} | not to be had: {error} |", program.name))?;
+            continue;
+        }
+        let mut cells = Vec::new();
+        for (profiler, verdict) in sampled(proof, sframe, &path)? {
+            let Some(verdict) = verdict else {
+                cells.push("- | - | -".to_owned());
+                continue;
+            };
+            cells.push(verdict.shares());
+            wrong += if profiler == "perf" { 0 } else { verdict.wrong };
+            for (edge, count) in &verdict.edges {
+                edges.push_str(&format!("- {}, {profiler}: {count} times {edge}\n", program.name));
+            }
+        }
+        proof.note(format!("| {} | {} |", program.name, cells.join(" | ")))?;
+    }
+    proof.note(format!(
+        "\nWrong: samples in which a function of the program has a caller that its source does not have. Rooted: the outermost function is \
+         one of {}. perf copies one stack: of a handler with a stack of its own, not the interrupted one, which the program in the kernel reads; of Go, not the one that was left. \
+         `keeps` of the assembly stores its caller's stack pointer, for which instructions give no row.\n\n## Wrong edges\n\n{}",
+        ROOTS.join(", "),
+        if edges.is_empty() { "none\n" } else { &edges }
+    ))?;
+    ensure!(wrong == 0, "{wrong} samples of sframe have a wrong edge");
+    Ok(())
+}
+
+fn build(proof: &Proof, program: &Program, path: &str) -> Result<()> {
+    let [compiler, arguments @ ..] = program.build else { return Ok(()) };
+    let output = ["-o", path];
+    if *compiler == "go" {
+        let [build, rest @ ..] = arguments else { return Ok(()) };
+        let words = [&[*build], &output[..], rest].concat();
+        return proof.tool(peers::program("go")?, &words).map(drop);
+    }
+    proof.tool(compiler, &[arguments, &output].concat()).map(drop)
+}
+
+/// The verdicts of each profiler. `None`: it cannot sample here.
+fn sampled(proof: &Proof, sframe: &Path, program: &str) -> Result<[(&'static str, Option<Verdict>); 3]> {
+    let sframe = sframe.canonicalize()?;
+    let record = "record -q -e cpu-clock -F 499 --call-graph dwarf,32768 -o perf.data --";
+    proof.tool("perf", &record.split(' ').chain([program]).collect::<Vec<_>>())?;
+    let folded = proof.tool(&sframe, &["stacks", "perf.data", "--format", "folded"])?;
+    let script = proof.tool("perf", &["script", "--no-inline", "-i", "perf.data"]).ok();
+    let live = ["record", "--bpf", "--format", "folded", "-o", "live.folded", "--", program];
+    let live = proof
+        .tool(&sframe, &live)
+        .and_then(|_| Ok(std::fs::read_to_string(proof.folder.join("live.folded"))?));
+    Ok([
+        ("sframe", Some(Verdict::of_folded(&folded))),
+        ("sframe --bpf", live.ok().map(|text| Verdict::of_folded(&text))),
+        ("perf", script.map(|text| Verdict::of_script(&text))),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Verdict;
+
+    #[test]
+    fn wrong_callers_and_roots_are_counted() {
+        let verdict = Verdict::of_folded(
+            "prog;_start;main;divided.cold;rare;leaf 3\nprog;_start;tail;rare;leaf 2\nprog;leaf 1\nprog;0x1234;deep;leaf 1\n",
+        );
+        assert_eq!((verdict.samples, verdict.rooted, verdict.wrong), (7, 5, 3));
+        assert_eq!(
+            verdict.edges.keys().map(|edge| &**edge).collect::<Vec<_>>(),
+            ["0x1234 calls deep", "_start calls tail"]
+        );
+        let script = "prog 7 1.0: 1 cpu-clock:\n\t 401 leaf+0x1 (/p)\n\t 402 main+0x2 (/p)\n\nprog 7 2.0: 1 cpu-clock:\n\t 401 one+0x1 (/p)\n";
+        let verdict = Verdict::of_script(script);
+        assert_eq!((verdict.samples, verdict.rooted, verdict.wrong), (2, 0, 1));
+    }
+}
