@@ -85,6 +85,7 @@ mod symbols;
 mod tls;
 mod unwind_c;
 mod unwind_table;
+mod unwinder;
 mod versions;
 mod walk;
 mod warnings;

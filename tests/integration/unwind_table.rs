@@ -1,12 +1,11 @@
 //! `--unwind-table=replace`: programs throw exceptions by one table, and `.eh_frame` holds only what the
 //! table cannot say. Every program is linked without the option, too, and must print the same.
 
-use crate::on_every_machine;
 use crate::support::elf::*;
-use crate::support::{Machine, Work, built, eh_frame, tools};
-use std::path::{Path, PathBuf};
+use crate::support::{Machine, Work, built, eh_frame, tools, unwind_runtime};
+use crate::{need, on_every_machine};
+use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
 
 on_every_machine![
     a_program_throws_in_every_form,
@@ -70,42 +69,6 @@ int main() {
 const PRINTED: &str =
     "~deep ~deep ~deep ~deep ~deep ~deep ~again caught bottom\n~exits 7\n~cancelled 1\n4900 1\n";
 
-/// The option that names the archive of the machine; if Rust has no library for the machine, the reason.
-fn runtime(machine: &Machine) -> Result<String, String> {
-    static BUILT: Mutex<Vec<(&str, String)>> = Mutex::new(Vec::new());
-    let mut built = BUILT.lock().expect("no test fails here");
-    if let Some((_, option)) = built.iter().find(|(name, _)| *name == machine.name) {
-        return Ok(option.clone());
-    }
-    let triple = format!("{}-unknown-linux-gnu", machine.name);
-    let libraries = Command::new("rustc").args(["--print", "target-libdir", "--target", &triple]).output();
-    let libraries = libraries.map_err(|error| error.to_string())?;
-    if !Path::new(String::from_utf8_lossy(&libraries.stdout).trim()).is_dir() {
-        return Err(format!("no standard library of Rust for {triple}"));
-    }
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sframe-exceptions");
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(env!("CARGO_MANIFEST_DIR"));
-    command.args(["rustc", "--quiet", "--locked", "-p", "sframe-exceptions", "--features", "archive"]);
-    command.args(["--profile", "archive", "--crate-type", "staticlib", "--target", &triple, "--target-dir"]);
-    let output = command.arg(&target).output().map_err(|error| error.to_string())?;
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let archive: PathBuf = target.join(triple).join("archive/libsframe_exceptions.a");
-    let option = format!("-Wl,--unwind-runtime-archive={}", archive.display());
-    built.push((machine.name, option.clone()));
-    Ok(option)
-}
-
-/// The archive's option, or the test ends.
-macro_rules! runtime {
-    ($machine:expr, $test:literal) => {
-        match runtime($machine) {
-            Ok(option) => option,
-            Err(reason) => return tools::skip($test, &reason),
-        }
-    };
-}
-
 /// What `sframe unwind-table` says of a file: it must find no differences.
 fn examined(work: &Work, file: &str) -> serde_json::Value {
     let path = work.path(file).display().to_string();
@@ -136,7 +99,7 @@ fn tabled(work: &Work, file: &str, most: usize) -> u64 {
 }
 
 fn a_program_throws_in_every_form(machine: &'static Machine) {
-    let runtime = runtime!(machine, "a_program_throws_in_every_form");
+    let runtimes = need!(unwind_runtime::both(machine));
     let work = Work::on(machine);
     let program = work.cc("program", PROGRAM, &["-O2", "-fPIE", "-ffunction-sections"]);
     let forms: [&[&str]; 5] = [
@@ -155,13 +118,15 @@ fn a_program_throws_in_every_form(machine: &'static Machine) {
         };
         assert_eq!(link(&[]), PRINTED, "{form:?}");
         let before = frames(&work.elf("program"));
-        assert_eq!(link(&[REPLACE, &runtime]), PRINTED, "{form:?}");
-        let functions = tabled(&work, "program", 12);
-        // The look-ups themselves are functions, too.
-        assert!(functions as usize + 12 >= before, "{functions} of {before}");
-        assert!(work.elf("program").find(".debug_frame").is_some());
-        assert_eq!(link(&[REPLACE, &runtime, "-s"]), PRINTED, "{form:?}, stripped");
-        assert!(work.elf("program").find(".debug_frame").is_none());
+        for runtime in &runtimes {
+            assert_eq!(link(&[REPLACE, runtime]), PRINTED, "{form:?} {runtime}");
+            let functions = tabled(&work, "program", 12);
+            // The look-ups themselves are functions, too.
+            assert!(functions as usize + 12 >= before, "{functions} of {before}");
+            assert!(work.elf("program").find(".debug_frame").is_some());
+            assert_eq!(link(&[REPLACE, runtime, "-s"]), PRINTED, "{form:?} {runtime}, stripped");
+            assert!(work.elf("program").find(".debug_frame").is_none());
+        }
     }
 }
 
@@ -212,7 +177,7 @@ fn commands_say_what_a_table_says(machine: &'static Machine) {
 }
 
 fn libsframe_unwind_walks_by_a_table(machine: &'static Machine) {
-    let runtime = runtime!(machine, "libsframe_unwind_walks_by_a_table");
+    let runtime = need!(unwind_runtime::hooks(machine));
     let library = match crate::unwind_c::library(machine) {
         Ok(library) => library.display().to_string(),
         Err(reason) => return tools::skip("libsframe_unwind_walks_by_a_table", &reason),
@@ -249,7 +214,7 @@ fn a_table_beside_eh_frame_says_the_same(machine: &'static Machine) {
 
 /// The C library loads libgcc when a thread ends, and asks it for every frame.
 fn a_program_in_c_ends_threads(machine: &'static Machine) {
-    let runtime = runtime!(machine, "a_program_in_c_ends_threads");
+    let runtimes = need!(unwind_runtime::both(machine));
     let source = r#"
 #include <execinfo.h>
 #include <pthread.h>
@@ -270,9 +235,11 @@ int main(void) {
 "#;
     let work = Work::on(machine);
     let program = work.c("program", source, &["-O2", "-fPIE", "-fexceptions"]);
-    work.gcc(&["-o", "program", &program, "-pie", "-lpthread", REPLACE, &runtime]).quiet();
-    assert_eq!(work.run("program"), "cleanup 3\nexit 5, 1\n");
-    tabled(&work, "program", 6);
+    for runtime in &runtimes {
+        work.gcc(&["-o", "program", &program, "-pie", "-lpthread", REPLACE, runtime]).quiet();
+        assert_eq!(work.run("program"), "cleanup 3\nexit 5, 1\n", "{runtime}");
+        tabled(&work, "program", 6);
+    }
 }
 
 const LIBRARY: &str = r#"
@@ -305,21 +272,23 @@ int main(int, char **names) {
 /// Frames of the program and of a library alternate. The library may have a libgcc of its own, which does not
 /// ask the program for frames.
 fn libraries_with_eh_frame_take_part(machine: &'static Machine) {
-    let runtime = runtime!(machine, "libraries_with_eh_frame_take_part");
+    let runtimes = need!(unwind_runtime::both(machine));
     let work = Work::on(machine);
     let library = work.cc("library", LIBRARY, &["-O2", "-fPIC"]);
     let loader = work.cc("loader", LOADER, &["-O2", "-fPIE"]);
-    work.gxx(&["-o", "program", &loader, "-pie", "-ldl", REPLACE, &runtime]).quiet();
-    tabled(&work, "program", 6);
-    for libgcc in [&[][..], &["-static-libgcc"]] {
-        work.gxx(&[&["-shared", "-o", "libthrough.so", &library], libgcc].concat()).quiet();
-        assert_eq!(work.run("program"), "412\n", "{libgcc:?}");
+    for runtime in &runtimes {
+        work.gxx(&["-o", "program", &loader, "-pie", "-ldl", REPLACE, runtime]).quiet();
+        tabled(&work, "program", 6);
+        for libgcc in [&[][..], &["-static-libgcc"]] {
+            work.gxx(&[&["-shared", "-o", "libthrough.so", &library], libgcc].concat()).quiet();
+            assert_eq!(work.run("program"), "412\n", "{libgcc:?} {runtime}");
+        }
     }
 }
 
 /// A library with a table needs a program with the look-ups. Another one may be loaded at its address later.
 fn libraries_with_tables_come_and_go(machine: &'static Machine) {
-    let runtime = runtime!(machine, "libraries_with_tables_come_and_go");
+    let runtimes = need!(unwind_runtime::both(machine));
     let work = Work::on(machine);
     let library = work.cc("library", LIBRARY, &["-O2", "-fPIC"]);
     let loader = work.cc("loader", LOADER, &["-O2", "-fPIE"]);
@@ -329,15 +298,23 @@ fn libraries_with_tables_come_and_go(machine: &'static Machine) {
         .says(&["does not make shared libraries for any program", "--unwind-runtime=program"]);
     work.gxx(&[&shared[..], &["-Wl,--unwind-runtime=program"]].concat()).quiet();
     tabled(&work, "libthrough.so", 6);
-    work.gxx(&["-o", "program", &loader, "-pie", "-ldl", REPLACE, &runtime]).quiet();
-    assert_eq!(work.run("program"), "412\n");
+    for runtime in &runtimes {
+        work.gxx(&["-o", "program", &loader, "-pie", "-ldl", REPLACE, runtime]).quiet();
+        assert_eq!(work.run("program"), "412\n", "{runtime}");
+    }
+}
+
+/// Every runtime in a dynamic and in a static program.
+fn in_two_forms(runtimes: &[String; 2]) -> impl Iterator<Item = (&'static str, &str)> {
+    let of = |form| runtimes.iter().map(move |runtime| (form, &**runtime));
+    ["-pie", "-static"].into_iter().flat_map(of)
 }
 
 /// A handler throws out of a function that read from nowhere, at any instruction.
 #[test]
 fn a_signal_handler_throws() {
     let machine = &crate::support::machine::X86_64;
-    let runtime = runtime!(machine, "a_signal_handler_throws");
+    let runtimes = need!(unwind_runtime::both(machine));
     let source = r#"
 #include <csignal>
 #include <cstdio>
@@ -359,16 +336,16 @@ int main() {
 "#;
     let work = Work::new();
     let program = work.cc("program", source, &["-O2", "-fnon-call-exceptions", "-fPIE"]);
-    for form in ["-pie", "-static"] {
-        work.gxx(&["-o", "program", &program, form, REPLACE, &runtime]).quiet();
-        assert_eq!(work.run("program"), "100 1100\n", "{form}");
+    for (form, runtime) in in_two_forms(&runtimes) {
+        work.gxx(&["-o", "program", &program, form, REPLACE, runtime]).quiet();
+        assert_eq!(work.run("program"), "100 1100\n", "{form} {runtime}");
     }
 }
 
 #[test]
 fn panics_in_rust_unwind() {
     let machine = &crate::support::machine::X86_64;
-    let runtime = runtime!(machine, "panics_in_rust_unwind");
+    let runtimes = need!(unwind_runtime::both(machine));
     let source = r#"
 struct Guard(&'static std::cell::Cell<i32>);
 impl Drop for Guard { fn drop(&mut self) { self.0.set(self.0.get() + 1); } }
@@ -401,11 +378,13 @@ fn main() {
         "-C",
         &folder,
     ];
-    let options = [format!("link-arg={REPLACE}"), format!("link-arg={runtime}")];
-    let words = [&words[..], &["-C", &options[0], "-C", &options[1]]].concat();
-    work.command(Path::new("rustc"), &words).ok();
-    assert_eq!(work.run("program"), "true 10 true\n");
-    assert!(tabled(&work, "program", 40) > 300);
+    for runtime in &runtimes {
+        let options = [format!("link-arg={REPLACE}"), format!("link-arg={runtime}")];
+        let words = [&words[..], &["-C", &options[0], "-C", &options[1]]].concat();
+        work.command(Path::new("rustc"), &words).ok();
+        assert_eq!(work.run("program"), "true 10 true\n", "{runtime}");
+        assert!(tabled(&work, "program", 40) > 300);
+    }
 }
 
 #[test]
@@ -414,7 +393,7 @@ fn what_cannot_work_is_refused() {
     let object = work.s("object", ".globl _start\n_start:\n .cfi_startproc\n nop\n .cfi_endproc\n");
     let ld =
         |words: &[&str]| work.ld(&[&[&object[..], "-o", "out", "--unwind-table=replace"], words].concat());
-    ld(&["--unwind-runtime=full"]).fails().says(&["--unwind-runtime=full is not made yet"]);
+    ld(&["--unwind-runtime=full", "-shared"]).fails().says(&["--unwind-runtime=program"]);
     ld(&["--emit-relocs"]).fails().says(&["--emit-relocs may not be used together", "BOLT"]);
     ld(&["-shared"]).fails().says(&["--unwind-runtime=program"]);
     ld(&["-r"]).ok().says(&["--unwind-table=replace has no effect with -r"]);
@@ -430,16 +409,20 @@ fn what_cannot_work_is_refused() {
 #[test]
 fn look_ups_that_are_not_reached_end_the_program_at_its_start() {
     let machine = &crate::support::machine::X86_64;
-    let runtime = runtime!(machine, "look_ups_that_are_not_reached_end_the_program_at_its_start");
+    let runtimes = need!(unwind_runtime::both(machine));
     let work = Work::new();
     let source = "int main() { try { throw 1; } catch (int) {} }\n";
     let program = work.cc("program", source, &["-O2", "-fPIE"]);
     work.write("hide.map", "{ local: *; };\n");
-    let words = ["-o", "program", &program, "-pie", REPLACE, &runtime, "-Wl,--version-script=hide.map"];
-    work.gxx(&words).quiet();
-    let outcome = work.run_any("program");
-    assert_eq!(outcome.code, Some(127), "{outcome}");
-    outcome.says(&["sframe unwind table: the unwinder does not look functions up in this program"]);
+    let reasons =
+        ["the unwinder does not look functions up in this program", "do not find the program's unwinder"];
+    for (runtime, reason) in runtimes.iter().zip(reasons) {
+        let words = ["-o", "program", &program, "-pie", REPLACE, runtime, "-Wl,--version-script=hide.map"];
+        work.gxx(&words).quiet();
+        let outcome = work.run_any("program");
+        assert_eq!(outcome.code, Some(127), "{outcome}");
+        outcome.says(&["sframe unwind table: ", reason]);
+    }
 }
 
 /// What a debugger reads: all frames that left `.eh_frame`.
@@ -448,7 +431,7 @@ fn the_frames_that_left_are_kept_for_debuggers() {
     let work = Work::new();
     let program = work.cc("program", PROGRAM, &["-O2", "-fPIE"]);
     let machine = &crate::support::machine::X86_64;
-    let runtime = runtime!(machine, "the_frames_that_left_are_kept_for_debuggers");
+    let runtime = need!(unwind_runtime::hooks(machine));
     let link = |what: &str| {
         let debug_frame = format!("-Wl,--unwind-debug-frame={what}");
         work.gxx(&["-o", "program", &program, "-lpthread", REPLACE, &runtime, &debug_frame]).quiet();
@@ -469,7 +452,7 @@ fn the_frames_that_left_are_kept_for_debuggers() {
 #[test]
 fn handlers_unwind_while_their_thread_unwinds() {
     let machine = &crate::support::machine::X86_64;
-    let runtime = runtime!(machine, "handlers_unwind_while_their_thread_unwinds");
+    let runtimes = need!(unwind_runtime::both(machine));
     let source = r#"
 #include <atomic>
 #include <csignal>
@@ -519,9 +502,9 @@ int main() {
 "#;
     let work = Work::new();
     let program = work.cc("program", source, &["-O2", "-fPIE"]);
-    for form in ["-pie", "-static"] {
-        work.gxx(&["-o", "program", &program, form, "-lpthread", REPLACE, &runtime]).quiet();
-        assert_eq!(work.run("program"), "3300 0 0\n", "{form}");
+    for (form, runtime) in in_two_forms(&runtimes) {
+        work.gxx(&["-o", "program", &program, form, "-lpthread", REPLACE, runtime]).quiet();
+        assert_eq!(work.run("program"), "3300 0 0\n", "{form} {runtime}");
     }
 }
 
@@ -529,7 +512,7 @@ int main() {
 #[test]
 fn another_definition_of_the_look_up_is_refused() {
     let machine = &crate::support::machine::X86_64;
-    let runtime = runtime!(machine, "another_definition_of_the_look_up_is_refused");
+    let runtime = need!(unwind_runtime::hooks(machine));
     let work = Work::new();
     let source = "extern \"C\" void *_Unwind_Find_FDE(void *, void *) { return nullptr; }\nint main() {}\n";
     let program = work.cc("program", source, &["-O2"]);

@@ -1,5 +1,6 @@
 //! `cargo xtask exceptions`: builds the archives that programs with an unwind table are linked with, for
-//! every machine whose core library rustc has.
+//! every machine whose core library rustc has: one with look-ups for libgcc, and one with an unwinder
+//! besides.
 //!
 //! rustc packs its own libraries into such an archive, of which nothing is needed: memory is copied by the C
 //! library. So the archive is packed again, with the one object that is the look-ups.
@@ -10,6 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const MACHINES: [&str; 3] = ["x86_64", "aarch64", "s390x"];
+/// The archives of a machine, and the features of the package that make them.
+const LIBRARIES: [(&str, &str); 2] = [("sframe_exceptions", "archive"), ("sframe_unwinder", "full")];
+
+/// The names of all archives.
+pub fn names() -> Vec<String> {
+    let of = |(library, _): (&str, &str)| MACHINES.map(|machine| format!("lib{library}-{machine}.a"));
+    LIBRARIES.into_iter().flat_map(of).collect()
+}
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -35,17 +44,19 @@ pub fn build(output: &Path) -> Result<Vec<PathBuf>> {
         let folder =
             Command::new("rustc").args(["--print", "target-libdir", "--target", &triple]).output()?;
         if Path::new(String::from_utf8_lossy(&folder.stdout).trim()).is_dir() {
-            let archive = output.join(format!("libsframe_exceptions-{machine}.a"));
-            build_for(&triple, &archive)?;
-            made.push(archive);
+            for (library, feature) in LIBRARIES {
+                let archive = output.join(format!("lib{library}-{machine}.a"));
+                build_for(&triple, feature, &archive)?;
+                made.push(archive);
+            }
         }
     }
     Ok(made)
 }
 
-fn build_for(triple: &str, archive: &Path) -> Result<()> {
+fn build_for(triple: &str, feature: &str, archive: &Path) -> Result<()> {
     let mut cargo = Command::new("cargo");
-    cargo.current_dir(workspace()).args(["rustc", "-p", "sframe-exceptions", "--features", "archive"]);
+    cargo.current_dir(workspace()).args(["rustc", "-p", "sframe-exceptions", "--features", feature]);
     cargo.args(["--profile", "archive", "--crate-type", "staticlib", "--target", triple]);
     ensure!(cargo.status()?.success(), "the look-ups do not build for {triple}");
     let whole = target().join(triple).join("archive/libsframe_exceptions.a");

@@ -190,7 +190,7 @@ fn install_library(built: &Path, folder: &Path) -> Result<()> {
     link(UNWIND_SONAME, &library.join("libsframe_unwind.so"))?;
     replace(&built.join("libsframe_unwind.a"), &library.join("libsframe_unwind.a"))?;
     std::fs::create_dir_all(library.join("sframe-ld"))?;
-    let archives = ["x86_64", "aarch64", "s390x"].map(|machine| format!("libsframe_exceptions-{machine}.a"));
+    let archives = crate::exceptions::names();
     for name in
         ["libsframe_run.so", "libsframe_split.so"].into_iter().chain(archives.iter().map(String::as_str))
     {

@@ -329,12 +329,7 @@ fn resolve_unwind(state: &mut State<'_>) {
     }
     let config = &state.config;
     let refused = match config.unwind.runtime {
-        UnwindRuntime::Full => Some((
-            "--unwind-runtime=full is not made yet",
-            "there is no unwinder that could stand for libgcc",
-            "--unwind-runtime=hooks lets libgcc unwind by the table",
-        )),
-        UnwindRuntime::Hooks if config.is_shared() => Some((
+        UnwindRuntime::Hooks | UnwindRuntime::Full if config.is_shared() => Some((
             "--unwind-table=replace does not make shared libraries for any program",
             "the program that loads the library finds no frames in it, unless it has the look-ups itself",
             "--unwind-runtime=program says that every such program is linked with --unwind-table=replace",
@@ -353,10 +348,12 @@ fn resolve_unwind(state: &mut State<'_>) {
     // What stays in `.eh_frame` is found by the header, also in static programs, for which compilers ask for
     // none.
     state.config.dynamic.eh_frame_hdr = true;
-    if state.config.unwind.links_hooks() {
+    if state.config.unwind.links_runtime() {
+        let names = state.config.unwind.runtime_symbols();
+        let names = || names.iter().map(|name| name.as_bytes().to_vec());
         let symbols = &mut state.config.symbols;
-        symbols.undefined.push(b"_Unwind_Find_FDE".to_vec());
-        symbols.export_symbols.extend([b"_Unwind_Find_FDE".to_vec(), b"_dl_find_object".to_vec()]);
+        symbols.undefined.extend(names().take(1));
+        symbols.export_symbols.extend(names());
     }
 }
 

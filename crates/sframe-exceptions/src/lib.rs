@@ -22,7 +22,9 @@
 //! | `arena` | made FDEs, and how they are found again |
 //! | `module` | the table and the `.eh_frame_hdr` of a loaded module |
 //! | `search_table` | kept FDEs by `.eh_frame_hdr`, for programs without another definition |
+//! | `place` | the module of an address (feature `archive`) |
 //! | `find` | the hooks (feature `archive`) |
+//! | `full` | an unwinder in libgcc's place (feature `full`): `context`, `registers`, `row`, `cache`, `fde`, `expression` are its parts |
 //! | `system` | system calls, and functions of the C library that may be missing |
 #![no_std]
 
@@ -30,9 +32,19 @@
 extern crate std;
 
 pub mod arena;
+pub mod cache;
+pub mod context;
+pub mod expression;
+pub mod fde;
 #[cfg(feature = "archive")]
 mod find;
+#[cfg(feature = "full")]
+mod full;
 pub mod module;
+#[cfg(feature = "archive")]
+mod place;
+pub mod registers;
+pub mod row;
 pub mod search_table;
 pub mod synthesize;
 #[cfg(feature = "archive")]

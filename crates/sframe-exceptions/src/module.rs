@@ -6,7 +6,8 @@ use core::slice;
 use sframe_format::CompactTable;
 use sframe_format::compact::PT_SFRAME_UNWIND;
 
-const PT_LOAD: u32 = 1;
+/// `PT_LOAD`.
+pub const PT_LOAD: u32 = 1;
 const PT_INTERP: u32 = 3;
 const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 /// The program headers that are looked at. A module with more of them is not ours.
@@ -27,15 +28,19 @@ struct FileHeader {
     program_header_count: u16,
 }
 
+/// `Elf64_Phdr`.
 #[repr(C)]
-struct ProgramHeader {
-    kind: u32,
+pub struct ProgramHeader {
+    /// `p_type`.
+    pub kind: u32,
     flags: u32,
     offset: u64,
-    address: u64,
+    /// `p_vaddr`.
+    pub address: u64,
     physical: u64,
     file_size: u64,
-    memory_size: u64,
+    /// `p_memsz`.
+    pub memory_size: u64,
     align: u64,
 }
 

@@ -48,13 +48,22 @@ global_asm!(
     ".weak __ehdr_start",
     ".hidden __ehdr_start",
     ".8byte __ehdr_start",
+    ".popsection",
+);
+#[cfg(not(feature = "full"))]
+global_asm!(
+    ".pushsection .data.rel.ro.sframe_unwinder, \"aw\", %progbits",
+    ".balign 8",
+    ".hidden sframe_exceptions_unwinder",
+    ".globl sframe_exceptions_unwinder",
+    "sframe_exceptions_unwinder:",
     ".weak _Unwind_FindEnclosingFunction",
     ".8byte _Unwind_FindEnclosingFunction",
     ".popsection",
 );
 
 unsafe extern "C" {
-    static sframe_exceptions_imports: [usize; 3];
+    static sframe_exceptions_imports: [usize; 2];
 }
 
 fn import(place: usize) -> usize {
@@ -67,9 +76,18 @@ pub fn program() -> *const u8 {
     import(1) as *const u8
 }
 
-/// The unwinder's function that names the function of an address, in this program.
+/// libgcc's function that names the function of an address, if this program has a libgcc.
 pub fn enclosing_function() -> usize {
-    import(2)
+    #[cfg(not(feature = "full"))]
+    {
+        unsafe extern "C" {
+            static sframe_exceptions_unwinder: usize;
+        }
+        // SAFETY: it is above, and nobody writes to it after the program was relocated.
+        unsafe { sframe_exceptions_unwinder }
+    }
+    #[cfg(feature = "full")]
+    0
 }
 
 /// The handle that means: behind the definition in the caller's module.
@@ -78,6 +96,12 @@ const NEXT: *mut c_void = -1isize as *mut c_void;
 /// The next definition of a symbol behind this program's; 0 if there is none.
 pub fn next(name: &core::ffi::CStr) -> usize {
     symbol(NEXT, name)
+}
+
+/// The first definition of a symbol, as shared libraries see it; 0 if there is none.
+#[cfg(feature = "full")]
+pub fn first(name: &core::ffi::CStr) -> usize {
+    symbol(core::ptr::null_mut(), name)
 }
 
 /// A symbol of libgcc_s, if that is loaded; else 0.
@@ -105,14 +129,39 @@ fn symbol(handle: *mut c_void, name: &core::ffi::CStr) -> usize {
     }
 }
 
-/// Writes a message and ends the process.
-pub fn stop(message: &str) -> ! {
+fn say(message: &str) {
     const INTRODUCTION: &str = "sframe unwind table: ";
     for text in [INTRODUCTION, message] {
         call(numbers::WRITE, [2, text.as_ptr() as usize, text.len(), 0, 0, 0]);
     }
+}
+
+/// Writes a message and lets the C library abort the process, so that there is a core to look at.
+#[cfg(feature = "full")]
+pub fn abort(message: &str) -> ! {
+    unsafe extern "C" {
+        safe fn abort() -> !;
+    }
+    say(message);
+    abort()
+}
+
+/// Whether the eight bytes at an address can be read. The kernel reads a set of signals there, and then
+/// refuses to do with them what it does not know.
+#[cfg(feature = "full")]
+pub fn is_readable(address: u64) -> bool {
+    const BAD_ADDRESS: usize = -14isize as usize;
+    const UNKNOWN: usize = i32::MAX as usize;
+    call(numbers::RT_SIGPROCMASK, [UNKNOWN, address as usize, 0, 8, 0, 0]) != BAD_ADDRESS && address != 0
+}
+
+/// Writes a message and ends the process.
+pub fn stop(message: &str) -> ! {
+    say(message);
     call(numbers::EXIT_GROUP, [127, 0, 0, 0, 0, 0]);
-    loop {}
+    loop {
+        core::hint::spin_loop();
+    }
 }
 
 /// The kernel, as a source of pages.
@@ -133,9 +182,10 @@ fn map(size: usize) -> *mut u8 {
     const PRIVATE_AND_ANONYMOUS: usize = 0x22;
     let arguments = [0, size, READ_AND_WRITE, PRIVATE_AND_ANONYMOUS, usize::MAX, 0];
     // The s390x call takes its arguments in memory.
-    let result = match cfg!(target_arch = "s390x") {
-        true => call(numbers::MMAP, [arguments.as_ptr() as usize, 0, 0, 0, 0, 0]),
-        false => call(numbers::MMAP, arguments),
+    let result = if cfg!(target_arch = "s390x") {
+        call(numbers::MMAP, [arguments.as_ptr() as usize, 0, 0, 0, 0, 0])
+    } else {
+        call(numbers::MMAP, arguments)
     };
     if result > -4096isize as usize { core::ptr::null_mut() } else { result as *mut u8 }
 }
@@ -144,6 +194,8 @@ fn map(size: usize) -> *mut u8 {
 mod numbers {
     pub const WRITE: usize = 1;
     pub const MMAP: usize = 9;
+    #[cfg(feature = "full")]
+    pub const RT_SIGPROCMASK: usize = 14;
     pub const MUNMAP: usize = 11;
     pub const EXIT_GROUP: usize = 231;
 }
@@ -152,6 +204,8 @@ mod numbers {
 mod numbers {
     pub const WRITE: usize = 64;
     pub const MMAP: usize = 222;
+    #[cfg(feature = "full")]
+    pub const RT_SIGPROCMASK: usize = 135;
     pub const MUNMAP: usize = 215;
     pub const EXIT_GROUP: usize = 94;
 }
@@ -160,6 +214,8 @@ mod numbers {
 mod numbers {
     pub const WRITE: usize = 4;
     pub const MMAP: usize = 90;
+    #[cfg(feature = "full")]
+    pub const RT_SIGPROCMASK: usize = 175;
     pub const MUNMAP: usize = 91;
     pub const EXIT_GROUP: usize = 248;
 }

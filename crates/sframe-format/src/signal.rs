@@ -7,7 +7,7 @@
 //! contains all registers, at offsets that the kernel's ABI fixes (`arch/*/include/uapi/asm/sigcontext.h`). A
 //! leaf function that was interrupted has its return address in one of them.
 
-use crate::abi::Abi;
+use crate::abi::{Abi, Register};
 use crate::registers::Registers;
 
 /// Where the registers are, in bytes from the stack pointer at the trampoline.
@@ -43,6 +43,11 @@ const AARCH64: Layout =
 /// then `ucontext`, whose registers start at byte 40 with the program status word.
 const S390X: Layout =
     Layout { general: General::InOrder { start: 352, count: 16 }, sp: 352 + 15 * 8, pc: 344 };
+
+/// s390x, `struct sigframe`, of handlers that do not ask for `siginfo`: the register save area (160 bytes),
+/// the set of blocked signals and a pointer (16), then the program status word and the registers.
+const S390X_SHORT: Layout =
+    Layout { general: General::InOrder { start: 192, count: 16 }, sp: 192 + 15 * 8, pc: 184 };
 
 fn layout(abi: Abi) -> &'static Layout {
     match abi {
@@ -92,6 +97,61 @@ pub fn interrupted(
         }
     }
     Ok((pc, registers))
+}
+
+/// Where the kernel left the registers of interrupted code, in bytes from the stack pointer at the
+/// trampoline.
+pub struct KernelFrame {
+    /// Where the stack pointer is.
+    pub stack_pointer: u64,
+    /// Where the program counter is.
+    pub program_counter: u64,
+    /// On s390x, where the signal's number is.
+    signal_number: Option<u64>,
+    general: &'static General,
+    stack_pointer_register: Register,
+}
+
+impl KernelFrame {
+    /// The frame to which the trampoline at `address` belongs. `None`: no trampoline is there.
+    pub fn of(abi: Abi, address: u64, read_word: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<Self> {
+        // svc 119: sigreturn
+        let is_short = abi == Abi::S390x && read_word(address).is_ok_and(|code| code >> 48 == 0x0a77);
+        let (layout, signal_number) = match is_short {
+            true => (&S390X_SHORT, 520),
+            false if is_trampoline(abi, address, read_word) => (layout(abi), 168),
+            false => return None,
+        };
+        Some(Self {
+            stack_pointer: layout.sp,
+            program_counter: layout.pc,
+            signal_number: (abi == Abi::S390x).then_some(signal_number),
+            general: &layout.general,
+            stack_pointer_register: abi.stack_pointer(),
+        })
+    }
+
+    /// The general registers but the stack pointer, and where they are.
+    pub fn registers(&self) -> impl Iterator<Item = (Register, u64)> + use<> {
+        let (count, start, numbers): (u32, u64, &[u8]) = match *self.general {
+            General::InOrder { start, count } => (count, start, &[]),
+            General::TableAnswer { start, numbers } => (numbers.len() as u32, start, numbers),
+        };
+        let number = move |place: u32| numbers.get(place as usize).map_or(place, |&number| number.into());
+        let registers = (0..count).map(move |place| (number(place), start + 8 * u64::from(place)));
+        let stack_pointer = self.stack_pointer_register;
+        registers.filter(move |&(register, _)| register != stack_pointer)
+    }
+
+    /// Whether the program counter is behind the instruction that was interrupted, as behind a call: on
+    /// s390x, SIGILL, SIGTRAP and SIGFPE come when their instruction is over. `sp` is the stack pointer at
+    /// the trampoline.
+    pub fn is_behind(&self, sp: u64, read_word: &mut impl FnMut(u64) -> Result<u64, ()>) -> bool {
+        const BEHIND: [u64; 3] = [4, 5, 8];
+        let Some(at) = self.signal_number else { return false };
+        // The number is the upper half of the word: the machine is big-endian.
+        read_word(sp.wrapping_add(at)).is_ok_and(|word| BEHIND.contains(&(word >> 32)))
+    }
 }
 
 /// Whether the instructions at `address` are the trampoline that ends a signal handler, in the kernel or the

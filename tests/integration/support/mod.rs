@@ -15,6 +15,7 @@ pub mod elf;
 pub mod elf_write;
 pub mod sframe;
 pub mod tools;
+pub mod unwind_runtime;
 pub mod work;
 
 pub use elf::Elf;

@@ -38,13 +38,44 @@ pub enum UnwindRuntime {
     Hooks,
     /// The look-ups of the program that loads this library.
     Program,
-    /// An unwinder in the program.
+    /// An unwinder in libgcc's place, which is linked into the program with the look-ups.
     Full,
 }
 
 impl UnwindOptions {
-    /// Whether the output gets look-ups.
-    pub fn links_hooks(&self) -> bool {
-        self.table == Some(UnwindTableMode::Replace) && self.runtime == UnwindRuntime::Hooks
+    /// Whether look-ups are linked into the output, or a whole unwinder.
+    pub fn links_runtime(&self) -> bool {
+        self.table == Some(UnwindTableMode::Replace) && self.runtime != UnwindRuntime::Program
+    }
+
+    /// The symbols of what is linked in that shared libraries must find. The first one takes it out of its
+    /// archive.
+    pub fn runtime_symbols(&self) -> &'static [&'static str] {
+        let (hooks, all) = (2, RUNTIME_SYMBOLS);
+        if self.runtime == UnwindRuntime::Full { all } else { all.get(..hooks).unwrap_or_default() }
     }
 }
+
+/// The hooks of libgcc and the dynamic linker, then what stands for libgcc.
+const RUNTIME_SYMBOLS: &[&str] = &[
+    "_Unwind_Find_FDE",
+    "_dl_find_object",
+    "_Unwind_Backtrace",
+    "_Unwind_DebugHook",
+    "_Unwind_DeleteException",
+    "_Unwind_FindEnclosingFunction",
+    "_Unwind_ForcedUnwind",
+    "_Unwind_GetCFA",
+    "_Unwind_GetDataRelBase",
+    "_Unwind_GetGR",
+    "_Unwind_GetIP",
+    "_Unwind_GetIPInfo",
+    "_Unwind_GetLanguageSpecificData",
+    "_Unwind_GetRegionStart",
+    "_Unwind_GetTextRelBase",
+    "_Unwind_RaiseException",
+    "_Unwind_Resume",
+    "_Unwind_Resume_or_Rethrow",
+    "_Unwind_SetGR",
+    "_Unwind_SetIP",
+];

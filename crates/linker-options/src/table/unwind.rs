@@ -31,7 +31,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(
         &["unwind-runtime"],
         "WHO",
-        "Who looks frames up in the table: hooks (default, linked in), or program (the one that loads a library)",
+        "Who unwinds by the table: libgcc with hooks (default), a full unwinder that is linked in, or the program that loads the library",
         |state, who| {
             let words = [
                 ("hooks", UnwindRuntime::Hooks),

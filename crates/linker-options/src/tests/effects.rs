@@ -306,21 +306,23 @@ fn build_ids() {
 #[test]
 fn unwind_table() {
     let plain = config(&[]);
-    assert_eq!((plain.unwind.table, plain.unwind.links_hooks()), (None, false));
+    assert_eq!((plain.unwind.table, plain.unwind.links_runtime()), (None, false));
     let replaced = config(&["--unwind-table=replace", "--unwind-debug-frame=drop"]);
-    assert!(replaced.unwind.links_hooks() && !replaced.unwind.debug_frame && replaced.dynamic.eh_frame_hdr);
+    assert!(replaced.unwind.links_runtime() && !replaced.unwind.debug_frame && replaced.dynamic.eh_frame_hdr);
     assert!(replaced.symbols.export_symbols.iter().any(|name| name == b"_Unwind_Find_FDE"));
+    let full = config(&["--unwind-table=replace", "--unwind-runtime=full"]);
+    assert!(full.symbols.export_symbols.iter().any(|name| name == b"_Unwind_RaiseException"));
     let added = config(&["--unwind-table=add"]);
-    assert_eq!((added.unwind.table, added.unwind.links_hooks()), (Some(UnwindTableMode::Add), false));
+    assert_eq!((added.unwind.table, added.unwind.links_runtime()), (Some(UnwindTableMode::Add), false));
     let library = config(&["-shared", "--unwind-table=replace", "--unwind-runtime=program"]);
-    assert!(!library.unwind.links_hooks() && library.symbols.export_symbols.is_empty());
+    assert!(!library.unwind.links_runtime() && library.symbols.export_symbols.is_empty());
     let (relocatable, said) = run(&["-r", "--unwind-table=replace", "a.o"]);
     assert!(matches!(relocatable, Ok(Invocation::Link(config, _)) if config.unwind.table.is_none()));
     assert!(said[0].message.contains("has no effect with -r"), "{said:?}");
     let refused = [
         &["-shared", "--unwind-table=replace"][..],
         &["--emit-relocs", "--unwind-table=replace"],
-        &["--unwind-runtime=full", "--unwind-table=replace"],
+        &["-shared", "--unwind-runtime=full", "--unwind-table=replace"],
     ];
     for words in refused {
         assert!(error(&[words, &["a.o"]].concat()).message.contains("--unwind-"), "{words:?}");

@@ -1,0 +1,156 @@
+//! The registers of a frame, and the way to its caller.
+//!
+//! A context holds the values of registers, not the addresses where they are saved: a step loads the few that
+//! a function saved, and whoever enters a landing pad loads all of them. Caller-saved registers of a frame
+//! that called are not known, and hold what they held further in.
+
+use core::ptr::read_unaligned;
+
+use crate::expression;
+use crate::registers::{ABI, PROGRAM_COUNTER, Registers, STACK_POINTER};
+use crate::row::{Cfa, How, Row, Rule, flags};
+
+const BIAS: u64 = ABI.cfa_bias() as u64;
+
+/// Marks contexts of this unwinder: libgcc's begin with a pointer, and no pointer has this value.
+const MAGIC: u64 = 0x8000_6d72_6677_7501;
+
+/// Steps to callers that are not further up the stack. Stacks may be switched, but a damaged table or a
+/// damaged stack must not send the unwinder in circles.
+const MOST_STEPS_BACK: u32 = 4096;
+
+/// What personality routines and callbacks see as `struct _Unwind_Context`.
+#[repr(C)]
+#[derive(Clone)]
+pub struct Context {
+    magic: u64,
+    /// The registers, as they were in the frame.
+    pub registers: Registers,
+    /// The CFA of the frame's callee, which is the frame's stack pointer on most machines.
+    pub cfa: u64,
+    /// Whether the frame was interrupted, so that the program counter is at the next instruction and not
+    /// behind a call.
+    pub interrupted: bool,
+    /// Address of its function, once its row was found.
+    pub function: u64,
+    /// Address of its language-specific data, or 0.
+    pub data: u64,
+    steps_back: u32,
+}
+
+impl Context {
+    /// The frame that had these registers when it called.
+    pub fn new(registers: &Registers) -> Self {
+        Self {
+            magic: MAGIC,
+            registers: *registers,
+            cfa: registers[STACK_POINTER].wrapping_add(BIAS),
+            interrupted: false,
+            function: 0,
+            data: 0,
+            steps_back: 0,
+        }
+    }
+
+    /// Whether a context is one of this unwinder.
+    ///
+    /// # Safety
+    /// It is a context of some unwinder.
+    pub unsafe fn is_own(context: *const Self) -> bool {
+        // SAFETY: as the caller says; contexts of all unwinders are larger than a word.
+        unsafe { context.cast::<u64>().read() == MAGIC }
+    }
+
+    /// The address whose row describes the frame.
+    pub fn address(&self) -> u64 {
+        self.registers[PROGRAM_COUNTER].wrapping_sub(u64::from(!self.interrupted))
+    }
+
+    /// What tells a frame from all others, in `private_2` of exceptions. libgcc computes the same.
+    pub fn identity(&self) -> u64 {
+        self.cfa.wrapping_sub(self.interrupted.into())
+    }
+
+    /// Goes to the caller. `None`: there is none, or the way goes in circles.
+    ///
+    /// # Safety
+    /// The row describes the frame, and the stack is that of a thread.
+    #[inline]
+    pub unsafe fn step(&mut self, row: &Row, signed: impl Fn(u64, u64, bool) -> u64) -> Option<()> {
+        if row.has(flags::OUTERMOST) {
+            return None;
+        }
+        let cfa = match row.cfa {
+            Cfa::Register { place, offset } => {
+                self.registers.get(usize::from(place))?.wrapping_add_signed(offset)
+            }
+            // SAFETY: as the caller says.
+            Cfa::Expression(block) => unsafe { expression::evaluate(block, None, &self.registers) }?,
+        };
+        if !row.others().is_empty() {
+            // SAFETY: as the caller says.
+            unsafe { self.step_others(row, cfa) }?;
+        }
+        for load in row.loads() {
+            let place = self.registers.get_mut(load.place())?;
+            // SAFETY: as the caller says, the row names places on the stack.
+            *place = unsafe { read_unaligned(cfa.wrapping_add_signed(load.offset()) as *const u64) };
+        }
+        // Only code that was interrupted can still have its return address in a register.
+        if !row.has(flags::HAS_RETURN_ADDRESS) && !self.interrupted {
+            return None;
+        }
+        if !row.has(flags::HAS_STACK_POINTER) {
+            self.registers[STACK_POINTER] = cfa.wrapping_sub(BIAS);
+        }
+        let mut target = *self.registers.get(usize::from(row.return_address))?;
+        if row.has(flags::SIGNED) {
+            target = signed(target, cfa, row.has(flags::KEY_B));
+        }
+        // Behind a signal frame this need not be the CFA of the row.
+        let cfa = self.registers[STACK_POINTER].wrapping_add(BIAS);
+        if cfa <= self.cfa {
+            self.steps_back += 1;
+        }
+        self.registers[PROGRAM_COUNTER] = target;
+        (self.cfa, self.interrupted) = (cfa, row.has(flags::SIGNAL));
+        (self.function, self.data) = (0, 0);
+        (target != 0 && self.steps_back < MOST_STEPS_BACK).then_some(())
+    }
+
+    /// The part of a step that needs more than loads.
+    ///
+    /// # Safety
+    /// As [`Context::step`] says.
+    #[cold]
+    #[inline(never)]
+    unsafe fn step_others(&mut self, row: &Row, cfa: u64) -> Option<()> {
+        let before = self.registers;
+        for rule in row.others() {
+            // SAFETY: as the caller says.
+            let value = unsafe { other_value(row, rule, cfa, &before) }?;
+            *self.registers.get_mut(usize::from(rule.place))? = value;
+        }
+        Some(())
+    }
+}
+
+/// What a rule says that does not only load.
+///
+/// # Safety
+/// As [`Context::step`] says; `before` are the registers of the frame.
+unsafe fn other_value(row: &Row, rule: &Rule, cfa: u64, before: &Registers) -> Option<u64> {
+    let at_cfa = cfa.wrapping_add_signed(rule.value.into());
+    // SAFETY: as the caller says.
+    unsafe {
+        Some(match rule.how {
+            How::AtCfa => read_unaligned(at_cfa as *const u64),
+            How::CfaPlus => at_cfa,
+            How::In => *before.get(usize::try_from(rule.value).ok()?)?,
+            How::AtExpression => {
+                read_unaligned(expression::evaluate(row.block(rule), Some(cfa), before)? as *const u64)
+            }
+            How::IsExpression => expression::evaluate(row.block(rule), Some(cfa), before)?,
+        })
+    }
+}
