@@ -109,6 +109,22 @@ fn the_text_of_perf_script_is_read() {
     assert!(wrong.starts_with("line 2: expected a frame"), "{wrong}");
 }
 
+/// Nanoseconds of waiting are not added to samples.
+#[test]
+fn folded_stacks_keep_events_apart() {
+    let mut unwound = Unwound::of(&simple());
+    unwound.profile.events = ["cpu-clock", "off-cpu", "never"].map(str::to_owned).to_vec();
+    let one = String::from_utf8(unwound.written(Format::Folded)).unwrap();
+    assert!(one.starts_with("prog;") && one.ends_with(";leaf 1\n"), "{one}");
+    let mut waits = unwound.profile.rows[0];
+    (waits.event, waits.period) = (1, 70);
+    unwound.profile.rows.push(waits);
+    let both = String::from_utf8(unwound.written(Format::Folded)).unwrap();
+    let lines: Vec<&str> = both.lines().collect();
+    assert!(lines[0].starts_with("cpu-clock;prog;") && lines[0].ends_with(" 1"), "{both}");
+    assert!(lines[1].starts_with("off-cpu;prog;") && lines[1].ends_with(" 70"), "{both}");
+}
+
 /// A picture is well-formed, has a box for each function, and no name that XML forbids.
 #[test]
 fn a_picture_shows_the_functions() {

@@ -1,26 +1,38 @@
 //! Folded stacks, for flame graph tools. Each different stack is one line: the thread and the functions from
 //! the outermost to the innermost, separated by `;`, then a space and the number of samples.
+//!
+//! Samples of several events cannot be added: each line then begins with the event, and its number is the sum
+//! of the samples' periods.
 
 use super::named::Named;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 /// Writes all stacks, in the order of their text.
 pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
-    let mut counts: BTreeMap<(u32, u32), u64> = BTreeMap::new();
-    for row in &named.profile.rows {
-        *counts.entry((row.thread, row.stack)).or_default() += 1;
+    let rows = &named.profile.rows;
+    let has_several = rows.iter().map(|row| row.event).collect::<BTreeSet<_>>().len() > 1;
+    let mut counts: BTreeMap<(u32, u32, u32), u64> = BTreeMap::new();
+    for row in rows {
+        let count = counts.entry((row.event, row.thread, row.stack)).or_default();
+        *count = count.saturating_add(if has_several { row.period } else { 1 });
     }
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
-    for row in &named.profile.rows {
-        let Some(count) = counts.remove(&(row.thread, row.stack)) else { continue };
+    for row in rows {
+        let Some(count) = counts.remove(&(row.event, row.thread, row.stack)) else { continue };
         let thread = named.profile.threads.get(row.thread as usize);
-        let mut line = clean(thread.map_or("?", |thread| &thread.name));
+        let mut line = String::new();
+        if has_several {
+            line.push_str(&clean(named.profile.event(row.event)));
+            line.push(';');
+        }
+        line.push_str(&clean(thread.map_or("?", |thread| &thread.name)));
         for function in named.functions(row) {
             line.push(';');
             line.push_str(&clean(function));
         }
-        *lines.entry(line).or_default() += count;
+        let sum = lines.entry(line).or_default();
+        *sum = sum.saturating_add(count);
     }
     for (line, count) in lines {
         writeln!(to, "{line} {count}")?;
