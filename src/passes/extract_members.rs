@@ -18,6 +18,8 @@
 //! its symbols, but later references may still bind to it. A library cannot satisfy a reference that is not
 //! of default visibility, so archives are searched for such a symbol even if a library defines it.
 //!
+//! What libraries themselves leave undefined is wanted wherever the archives stand ([`left_undefined`]).
+//!
 //! The search is serial, because each step depends on the one before. It is cheap even for thousands of
 //! objects: names are numbers by now, and each global has one byte of state. Only objects in front of all
 //! libraries and archives depend on nothing, and all threads take them at once ([`run_of_objects`]).
@@ -25,17 +27,21 @@
 pub mod again;
 mod by_name;
 mod definers;
+mod left_undefined;
+mod link_order;
 mod run_of_objects;
 
 use super::define_linker_symbols::OutsideNames;
 use super::open_inputs::Step;
 use super::parse_inputs::Parsed;
 use crate::arch::Target;
+use crate::elf::Sym;
 use crate::ids::SymbolId;
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SharedFile, SymbolUse};
 use definers::OpenMembers;
 use hashbrown::HashMap;
+use link_order::link_order;
 
 /// What the search knows of a global. Without libraries, a later one replaces an earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +96,13 @@ pub fn run<T: Target>(
     let mut search = Search::new(files, global_count, named);
     calls.iter().for_each(|&id| search.want(id));
     search.steps(steps);
-    search.finish()
+    let early = search.found.objects.len();
+    search.serve_libraries(steps);
+    let mut found = search.finish();
+    if found.objects.len() > early {
+        found.objects = link_order(found.objects.split_at(early), early, u32::MAX);
+    }
+    found
 }
 
 struct Search<'s, 'a, T: Target> {
@@ -109,6 +121,8 @@ struct Search<'s, 'a, T: Target> {
     open_members: Option<OpenMembers>,
     /// `--as-needed` libraries that no file before them needed.
     deferred: Vec<u32>,
+    /// What libraries refer to and no file before them defines.
+    left_undefined: Vec<SymbolId>,
     found: Extracted,
 }
 
@@ -124,6 +138,7 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
             archives: HashMap::new(),
             open_members: None,
             deferred: Vec::new(),
+            left_undefined: Vec::new(),
             found: Extracted::default(),
         };
         for &id in &named.wanted {
@@ -277,22 +292,35 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
             } else if !symbol.is_weak() && shared.wanted_version(index).is_none() {
                 // A library may want the version of another library. An archive's plain definition is not
                 // that version.
-                self.want(id);
+                self.leave_undefined(id);
                 if let Some(&wrapper) = self.wrappers.get(&id) {
-                    self.want(wrapper);
+                    self.leave_undefined(wrapper);
                 }
             }
         }
     }
 
+    fn leave_undefined(&mut self, id: SymbolId) {
+        self.want(id);
+        if self.known[id.index()] == Known::Wanted {
+            self.left_undefined.push(id);
+        }
+    }
+
     /// Notes the globals that a library defines and that the link wants here.
     fn note_needs(&mut self, file: u32, shared: &SharedFile<'_, T::E>) {
-        let satisfied = shared.symbols.iter().zip(&shared.globals).filter(|(symbol, id)| {
-            id.is_some()
-                && !symbol.is_undefined()
-                && self.known[id.index()] == Known::Wanted
-                && !self.constrained[id.index()]
-        });
-        self.found.needed_for.extend(satisfied.map(|(_, &id)| (file, id)));
+        for (symbol, &id) in shared.symbols.iter().zip(&shared.globals) {
+            if self.is_served(symbol, id) {
+                self.found.needed_for.push((file, id));
+            }
+        }
+    }
+
+    /// Whether a library's symbol defines a global that the link wants.
+    fn is_served(&self, symbol: &Sym<T::E>, id: SymbolId) -> bool {
+        id.is_some()
+            && !symbol.is_undefined()
+            && self.known[id.index()] == Known::Wanted
+            && !self.constrained[id.index()]
     }
 }

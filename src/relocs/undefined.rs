@@ -379,6 +379,8 @@ struct LibraryDefinitions<'a> {
     /// Names with versions. Globals do not contain old versions, because only references with the same
     /// version bind to these.
     by_version: OnceLock<HashSet<(&'a [u8], &'a [u8])>>,
+    /// The names of `by_version`, in whatever version.
+    by_name: OnceLock<HashSet<&'a [u8]>>,
 }
 
 impl<'a> LibraryDefinitions<'a> {
@@ -397,7 +399,7 @@ impl<'a> LibraryDefinitions<'a> {
         self.by_id.get_or_init(list)[id.index()]
     }
 
-    fn has_version<T: Target>(&self, link: &Bound<'a, T>, name: &[u8], version: &[u8]) -> bool {
+    fn versions<T: Target>(&self, link: &Bound<'a, T>) -> &HashSet<(&'a [u8], &'a [u8])> {
         let list = || {
             let of = |library: &SharedFile<'a, T::E>| {
                 let defined =
@@ -409,7 +411,17 @@ impl<'a> LibraryDefinitions<'a> {
             };
             link.shared.iter().flat_map(of).collect()
         };
-        self.by_version.get_or_init(list).contains(&(name, version))
+        self.by_version.get_or_init(list)
+    }
+
+    fn has_version<T: Target>(&self, link: &Bound<'a, T>, name: &[u8], version: &[u8]) -> bool {
+        self.versions(link).contains(&(name, version))
+    }
+
+    /// Whether a library defines the name in any version: a reference without one binds to old versions, too.
+    fn has_name<T: Target>(&self, link: &Bound<'a, T>, name: &[u8]) -> bool {
+        let list = || self.versions(link).iter().map(|&(name, _)| name).collect();
+        self.by_name.get_or_init(list).contains(name)
     }
 }
 
@@ -443,8 +455,10 @@ fn unmet<'a, T: Target>(
         }
         _ => return None,
     };
+    let has_name = || version.is_empty() && library_definitions.has_name(link, name);
     let is_met = link.needed_libraries.definitions.contains_key(name)
         || has_version()
+        || matches!(unmet, Unmet::NotExported(_)) && has_name()
         || version.is_empty() && is_wrapped(link, name);
     (!is_met).then_some(unmet)
 }
