@@ -181,10 +181,23 @@ fn import(site: &Site<'_>) -> Needs {
     if site.has(SymbolFacts::IMPORTED) { Needs::DYNSYM } else { Needs::empty() }
 }
 
+/// What other modules need of a function with a resolver whose address this program loads. The dynamic linker
+/// does not run a program's resolvers for libraries, because it relocates these first, and refuses to start.
+/// In a program with fixed addresses, the PLT entry is the function's address for all modules.
+fn address_for_others(site: &Site<'_>, mode: &Mode) -> Needs {
+    let own = SymbolFacts::IFUNC | SymbolFacts::EXPORTED | SymbolFacts::IMPORTED;
+    let is_own_export = site.facts & own == SymbolFacts::IFUNC | SymbolFacts::EXPORTED;
+    if is_own_export && !mode.position_independent {
+        Needs::PLT | Needs::CANONICAL_PLT
+    } else {
+        Needs::empty()
+    }
+}
+
 /// The GOT slots that an operand needs.
 fn slot_needs(expr: RelocExpr, site: &Site<'_>, mode: &Mode) -> Needs {
     match expr {
-        RelocExpr::GotSlot => Needs::GOT | import(site),
+        RelocExpr::GotSlot => Needs::GOT | import(site) | address_for_others(site, mode),
         RelocExpr::GotTp if mode.shared => Needs::GOT_TP | import(site) | Needs::STATIC_TLS,
         RelocExpr::GotTp => Needs::GOT_TP | import(site),
         RelocExpr::TlsGd => Needs::TLS_GD | import(site),

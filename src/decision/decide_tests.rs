@@ -147,6 +147,7 @@ fn data_of_libraries_is_copied_or_refused() {
 #[test]
 fn indirect_functions_get_plt_entries() {
     let ifunc = SymbolFacts::IFUNC | SymbolFacts::FUNCTION;
+    let exported = ifunc | SymbolFacts::EXPORTED;
     let canonical = Needs::PLT | Needs::CANONICAL_PLT;
     table(&[
         (elf::R_X86_64_PLT32, ifunc, &STATIC, Value(RelocExpr::Plt, Needs::PLT)),
@@ -157,6 +158,8 @@ fn indirect_functions_get_plt_entries() {
         (elf::R_X86_64_64, ifunc, &PIE, Dynamic(DynamicKind::Resolved, NONE)),
         (elf::R_X86_64_32, ifunc, &PIE, Refused(Problem::NeedsPic)),
         (elf::R_X86_64_REX_GOTPCRELX, ifunc, &STATIC, Value(RelocExpr::GotSlot, Needs::GOT)),
+        (elf::R_X86_64_REX_GOTPCRELX, exported, &STATIC, Value(RelocExpr::GotSlot, Needs::GOT | canonical)),
+        (elf::R_X86_64_REX_GOTPCRELX, exported, &PIE, Value(RelocExpr::GotSlot, Needs::GOT)),
     ]);
     let behind = ask_with(8, elf::R_X86_64_64, ifunc, &PIE, true);
     assert_eq!(short(behind), Dynamic(DynamicKind::Resolved, canonical));

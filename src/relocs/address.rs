@@ -127,11 +127,10 @@ pub fn symbol_size<T: Target>(
 }
 
 /// Whether other modules take a symbol's PLT entry for its address. They do with a canonical entry. In a
-/// position-dependent program, they also do with an exported `STT_GNU_IFUNC` function, unless the program
-/// itself loads the resolver's result from the GOT. GNU ld and mold have the same rule.
+/// position-dependent program, they also do with an exported `STT_GNU_IFUNC` function that has an entry.
 pub fn is_plt_entry<T: Target>(link: &Numbered<'_, T>, id: SymbolId) -> bool {
     let flags = link.symbol_flags(id);
-    let is_called = || link.row(id).is_some_and(|row| row.plt_got.is_some() && row.got.is_none());
+    let is_called = || link.row(id).is_some_and(|row| row.plt_got.is_some());
     link.symbol_needs(id).contains(Needs::CANONICAL_PLT)
         || !link.mode.position_independent
             && flags & (SymbolFlags::IFUNC | SymbolFlags::EXPORTED)

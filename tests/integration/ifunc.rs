@@ -82,7 +82,34 @@ fn an_ifunc_whose_address_is_taken_in_a_fixed_executable_becomes_a_plt_entry(mac
     assert!(elf.sections[pick.section as usize].name.starts_with(".plt"), "{pick:?}");
 }
 
+/// The program loads the address from its GOT, as code does that is compiled for libraries.
+fn libraries_find_a_resolved_function_of_a_fixed_program(machine: &'static Machine) {
+    let work = Work::on(machine);
+    let library = "extern int f(void); int (*from_library(void))(void) { return f; }";
+    work.shared("taker", library, &[]);
+    let program = r#"
+        #include <stdio.h>
+        static int implementation(void) { return 42; }
+        static void *resolve(void) { return implementation; }
+        int f(void) __attribute__((ifunc("resolve")));
+        extern int (*from_library(void))(void);
+        int main(void) {
+            int (*own)(void) = f;
+            __asm__("" : "+r"(own));
+            printf("%d %d %d\n", own == from_library(), own(), from_library()());
+            return 0;
+        }
+    "#;
+    let program = work.c("program", program, &["-O1", "-fPIC"]);
+    for binding in ["-Wl,-z,now", "-Wl,-z,lazy"] {
+        work.gcc(&["-no-pie", binding, "-o", "program", &program, "-L.", "-ltaker"]).quiet();
+        assert_eq!(work.run("program"), "1 42 42\n", "{binding}");
+        assert_eq!(work.elf("program").dynamic("f").kind, STT_FUNC);
+    }
+}
+
 on_every_machine!(
+    libraries_find_a_resolved_function_of_a_fixed_program,
     ifuncs_of_every_form_are_resolved,
     static_programs_bracket_their_irelative_relocations,
     a_shared_library_exports_an_ifunc,
