@@ -6,6 +6,10 @@
 //! filter, the first row of each bucket, and the hash of each hashed row. The low bit of a hash is set at the
 //! end of its bucket. The rows of a bucket are neighbours in `.dynsym`, so [`super::dynsym`] sorts by
 //! [`GnuHashShape::bucket`].
+//!
+//! An empty table says that row 1 is the first hashed one, as GNU ld's did until 2.44. Newer linkers give the
+//! number of symbols there, and UPX, which subtracts the number from the empty bucket, takes the table for
+//! one that is cut off.
 
 use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
@@ -40,7 +44,7 @@ const SHIFT: u32 = 26;
 fn write<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
     let shape = tables.gnu_hash;
     let hashed = tables.symbols.get(tables.first_hashed..).unwrap_or_default();
-    let first_row = tables.first_hashed as u32 + 1;
+    let first_row = if hashed.is_empty() { 1 } else { tables.first_hashed as u32 + 1 };
     let hashes: Vec<u32> = hashed.iter().map(|symbol| symbol.gnu_hash).collect();
     let word = |value: u32| U32::<T::E>::new(value).to_bytes();
     let mut position = 0;
