@@ -115,6 +115,7 @@ pub fn run<'a>(
         sink.report(finding);
     }
     walk.main_scripts(main, |before| before >= inputs.len());
+    walk.files_in_sections(main);
     walk.opened
 }
 

@@ -17,6 +17,23 @@ pub struct Script {
 }
 
 impl Script {
+    /// The input statements of `SECTIONS`, in the order of the text.
+    pub fn input_statements(&self) -> impl Iterator<Item = &InputStatement> {
+        let items = self.commands.iter().flat_map(|command| match command {
+            Command::Sections(items) => &items[..],
+            _ => &[],
+        });
+        let outputs = items.flat_map(|item| match item {
+            SectionsItem::Output(section) => std::slice::from_ref(&**section),
+            SectionsItem::Overlay(overlay) => &overlay.sections,
+            _ => &[],
+        });
+        outputs.flat_map(|section| &section.body).filter_map(|item| match item {
+            BodyItem::Input(statement) => Some(statement),
+            _ => None,
+        })
+    }
+
     /// Whether it assigns a symbol, other than by `PROVIDE`.
     pub fn assigns(&self, name: &[u8]) -> bool {
         let is_it =

@@ -10,8 +10,10 @@ use crate::diag::{Code, Diagnostic, Location};
 use crate::input::object::FileName;
 use crate::input::side_files::read_include;
 use crate::passes::read_scripts::MainScript;
-use crate::script::ast::{Command, InputFile, Script};
+use crate::script::ast::{Command, InputFile, Name, Script};
+use crate::script::glob::{Glob, Shape};
 use crate::script::parse_script;
+use hashbrown::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -119,6 +121,35 @@ impl<'a> Walk<'_, 'a> {
             self.begin_input(&InputState::default());
             self.file_commands(&main.path, &main.script, &InputState::default());
         }
+    }
+
+    /// Opens the files that statements of `SECTIONS` name in scripts of `-T`, as GNU ld does:
+    /// `start.o(.text)`. A name that an input or a member of an archive has already only chooses that one,
+    /// and a name without a file chooses nothing.
+    pub(super) fn files_in_sections(&mut self, main: &[MainScript]) {
+        let mut seen: Option<HashSet<Vec<u8>>> = None;
+        for MainScript { path, script, .. } in main {
+            for name in script.input_statements().map(|statement| &statement.file.glob) {
+                let glob = Glob::new(&name.bytes);
+                let Shape::Exact(text) = glob.shape() else { continue };
+                if text.contains(&b':') {
+                    continue;
+                }
+                let seen = seen.get_or_insert_with(|| self.names_of_files());
+                if !seen.insert(text.to_vec()) || !self.source.exists(Path::new(OsStr::from_bytes(text))) {
+                    continue;
+                }
+                let name = Name { bytes: text.into(), span: name.span };
+                let file = InputFile { name, library: false, as_needed: false };
+                self.script_files(path, &[file], &InputState::default());
+            }
+        }
+    }
+
+    /// The paths of the opened files, and the names of archive members.
+    fn names_of_files(&self) -> HashSet<Vec<u8>> {
+        let names = self.opened.files.iter().map(|file| file.name.member.unwrap_or(file.name.path));
+        names.map(|name| name.as_bytes().to_vec()).collect()
     }
 
     fn in_sysroot(&self, directory: &[u8]) -> PathBuf {
