@@ -316,14 +316,18 @@ fn libraries_in_folders_that_scripts_name_are_split() {
     build(&work);
     std::fs::create_dir(work.path("folder")).unwrap();
     work.ar("folder/libother.a", "", &["other.o"]);
+    std::fs::copy(work.path("other.o"), work.path("folder/only-there.o")).unwrap();
     work.write("searches", "SEARCH_DIR(folder) INPUT(-lother)");
+    work.write("plain-name", "SEARCH_DIR(folder) INPUT(only-there.o)");
     work.env("SFRAME_WRAP_VERBOSE", "1");
     // The other linkers ignore SEARCH_DIR in inputs.
     for (family, linker) in linkers().into_iter().filter(|it| ["bfd", "lld"].contains(&it.0)) {
         let prefix = wrap(&mut work, &linker);
-        let outcome = work.command("g++", &[&prefix, "-pie", "-o", "program", "main.o", "searches"]).ok();
-        outcome.says(&["2 inputs split"]);
-        is_sound(&work, "program", family);
+        for script in ["searches", "plain-name"] {
+            let outcome = work.command("g++", &[&prefix, "-pie", "-o", "program", "main.o", script]).ok();
+            outcome.says(&["2 inputs split"]);
+            is_sound(&work, "program", family);
+        }
     }
 }
 

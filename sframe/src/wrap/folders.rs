@@ -90,19 +90,26 @@ impl Folders {
         find(self.own()).or_else(|| find(&self.scripted))
     }
 
-    /// A file that a script names, if neither the script's folder nor a folder of `SEARCH_DIR` has it: it is
-    /// in the working directory or a folder of `-L`. Linkers disagree on which of the two comes first, so the
-    /// result is `None` if both have one.
-    pub fn file(&self, name: &[u8]) -> Option<PathBuf> {
+    /// A file that a script names, if the script's folder does not have it: it is in the working directory or
+    /// a folder of `-L`. Linkers disagree on which of the two comes first, so the result is `None` if both
+    /// have one. Only then the linker looks in its own folders and those of `SEARCH_DIR`.
+    pub fn file(&mut self, name: &[u8]) -> Option<PathBuf> {
         let name = path(name);
         if name.is_absolute() {
             // With a sysroot, the linker may mean a file below the sysroot.
             return Some(name).filter(|it| self.sysroot.is_none() && it.is_file());
         }
-        let named = self.named.iter().map(|folder| folder.join(&name)).find(|it| it.is_file());
-        match (Some(name).filter(|it| it.is_file()), named) {
-            (Some(here), Some(named)) => is_same(&here, &named).then_some(here),
-            (here, named) => here.or(named),
+        let find =
+            |folders: &[PathBuf]| folders.iter().map(|folder| folder.join(&name)).find(|it| it.is_file());
+        match (Some(&name).filter(|it| it.is_file()), find(&self.named)) {
+            (Some(here), Some(named)) => is_same(here, &named).then(|| here.clone()),
+            (Some(here), None) => Some(here.clone()),
+            (None, Some(named)) => Some(named),
+            (None, None) if self.only_named => None,
+            (None, None) => {
+                let scripted = find(&self.scripted)?;
+                find(self.own()).or(Some(scripted))
+            }
         }
     }
 

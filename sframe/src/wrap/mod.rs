@@ -303,7 +303,7 @@ impl Wrapper {
 
     /// Whether linkers disagree on the files that a script of `-T` names: GNU ld does not look in the
     /// script's folder, others do.
-    fn is_disputed(&self, path: &Path, text: &[u8]) -> bool {
+    fn is_disputed(&mut self, path: &Path, text: &[u8]) -> bool {
         input_names(text)
             .iter()
             .filter_map(|input| Some((input, beside(path.parent(), input.name)?)))
