@@ -7,8 +7,8 @@
 use super::open::{Input, Kind, SFrameSection, Target};
 use sframe_format::abi::Register;
 use sframe_format::{
-    Abi, Attributes, Base, Blob, CfaRule, Fde, FdeType, Flags, Location, PauthKey, PcType, RegisterRule, Row,
-    Rules, Version,
+    Abi, Attributes, Base, Blob, CfaRule, Fde, FdeType, Flags, Header, Location, PauthKey, PcType,
+    RegisterRule, Row, Rules, Version,
 };
 use std::io::{self, Write};
 
@@ -111,19 +111,27 @@ fn write_row(
     let Rules::Frame(frame) = row.rules else {
         return writeln!(output, "    {start:016x}  RA undefined");
     };
+    let ra = return_address(header, fde_type, frame.fp, frame.ra);
+    let signed = if frame.mangled { "[s]" } else { "" };
+    let (cfa, fp) = (cfa(abi, fde_type, &frame.cfa), register_rule(abi, version, &frame.fp));
+    writeln!(output, "    {start:016x}  {cfa:<10}{fp:<10}{:<13}", format!("{ra}{signed}"))
+}
+
+/// Writes the rule of the return address. readelf shows words that only hold the place of the return address
+/// before that of the frame pointer as `U`.
+fn return_address(header: &Header, fde_type: FdeType, fp: RegisterRule, ra: RegisterRule) -> String {
+    let is_flexible = fde_type == FdeType::Flexible;
+    let holds_a_place = fp != RegisterRule::Unchanged && (is_flexible || header.abi == Abi::S390x);
     let fixed = RegisterRule::Saved(Location::at_cfa(header.fixed_ra_offset.into()));
-    let ra = match frame.ra {
-        rule if header.fixed_ra_offset != 0 && rule == fixed => match (version, fde_type) {
-            (Version::V1, _) => "u".to_owned(),
-            (_, FdeType::Flexible) if frame.fp != RegisterRule::Unchanged => "U".to_owned(),
+    match ra {
+        rule if header.fixed_ra_offset != 0 && rule == fixed => match header.version {
+            Version::V1 => "u".to_owned(),
+            _ if is_flexible && holds_a_place => "U".to_owned(),
             _ => "f".to_owned(),
         },
-        RegisterRule::Unchanged if abi == Abi::S390x && frame.fp != RegisterRule::Unchanged => "U".to_owned(),
-        rule => register_rule(abi, version, &rule),
-    };
-    let signed = if frame.mangled { "[s]" } else { "" };
-    let (cfa, fp) = (cfa(abi, &frame.cfa), register_rule(abi, version, &frame.fp));
-    writeln!(output, "    {start:016x}  {cfa:<10}{fp:<10}{:<13}", format!("{ra}{signed}"))
+        RegisterRule::Unchanged if holds_a_place => "U".to_owned(),
+        rule => register_rule(header.abi, header.version, &rule),
+    }
 }
 
 fn register(abi: Abi, number: Register) -> String {
@@ -134,7 +142,11 @@ fn register(abi: Abi, number: Register) -> String {
     }
 }
 
-fn cfa(abi: Abi, rule: &CfaRule) -> String {
+/// Writes a CFA. In default FDEs, readelf writes a plus sign before a minus sign.
+fn cfa(abi: Abi, fde_type: FdeType, rule: &CfaRule) -> String {
+    if fde_type == FdeType::Default {
+        return format!("{}+{}", register(abi, rule.register), rule.offset);
+    }
     let sum = format!("{}{:+}", register(abi, rule.register), rule.offset);
     if rule.dereference { format!("({sum})") } else { sum }
 }
@@ -153,9 +165,43 @@ fn register_rule(abi: Abi, version: Version, rule: &RegisterRule) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::write;
+    use super::{cfa, return_address, write};
     use crate::fixtures;
     use crate::open::open_elf;
+    use sframe_format::{Abi, CfaRule, Endian, FdeType, Flags, Header, Location, RegisterRule, Version};
+
+    #[test]
+    fn negative_offsets_of_the_cfa_are_written_as_readelf_writes_them() {
+        let rule = CfaRule { register: Abi::Amd64.stack_pointer(), offset: -16, dereference: false };
+        assert_eq!(cfa(Abi::Amd64, FdeType::Default, &rule), "sp+-16");
+        assert_eq!(cfa(Abi::Amd64, FdeType::Flexible, &rule), "sp-16");
+    }
+
+    #[test]
+    fn words_that_only_hold_a_place_are_written_as_readelf_writes_them() {
+        let header = |abi| Header {
+            version: Version::V3,
+            endian: Endian::Little,
+            flags: Flags(0),
+            abi,
+            fixed_fp_offset: 0,
+            fixed_ra_offset: 0,
+            auxiliary_length: 0,
+            fde_count: 0,
+            fre_count: 0,
+            fre_length: 0,
+            fde_offset: 0,
+            fre_offset: 0,
+            unit_distance: 0,
+        };
+        let (aarch64, s390x) = (header(Abi::AArch64Little), header(Abi::S390x));
+        let (saved, unchanged) = (RegisterRule::Saved(Location::at_cfa(-16)), RegisterRule::Unchanged);
+        assert_eq!(return_address(&aarch64, FdeType::Flexible, saved, unchanged), "U");
+        assert_eq!(return_address(&aarch64, FdeType::Default, saved, unchanged), "u");
+        assert_eq!(return_address(&aarch64, FdeType::Flexible, unchanged, unchanged), "u");
+        assert_eq!(return_address(&s390x, FdeType::Default, saved, unchanged), "U");
+        assert_eq!(return_address(&aarch64, FdeType::Default, saved, saved), "c-16");
+    }
 
     /// Compares the text of every fixture, with three exceptions. readelf shows only the first blob of a
     /// section, and it looks for the name `.sframe`. It also refuses a foreign byte order if functions share

@@ -5,7 +5,7 @@
    whether the return address is mangled, `-` for what is not there; for flexible FDEs the start and the data
    words without their sign.
 
-   With BEFORE_ERRATA the interface is that of libsframe.so.0 and .1 (binutils 2.40 to 2.44): accessors do not
+   With BEFORE_ERRATA the interface is that of libsframe.so.1 (binutils up to 2.44): accessors do not
    take the type of the FDE, look-ups take 32 bits, and a row without words is no outermost frame yet. */
 #include <inttypes.h>
 #include <stdbool.h>

@@ -12,6 +12,27 @@ use sframe_format::{
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The byte order that libsframe need not change.
+const NATIVE: Endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
+
+/// The bytes before the rows of a function that hold what these have in common (V3).
+const ATTRIBUTE_SIZE: usize = 5;
+
+/// Whether functions share no rows and no byte lies between rows, as libsframe counts when it changes the byte
+/// order of a blob.
+fn rows_fill(blob: &Blob<'_>) -> bool {
+    let header = blob.header();
+    let attribute = if header.version == Version::V3 { ATTRIBUTE_SIZE } else { 0 };
+    let (mut bytes, mut count) = (0, 0);
+    for (_, attributes) in blob.functions() {
+        let Ok(attributes) = attributes else { return false };
+        let mut rows = blob.fres(&attributes);
+        count += rows.by_ref().flatten().count();
+        bytes += attribute + rows.position() - attributes.rows_offset as usize;
+    }
+    (bytes, count) == (header.fre_length as usize, header.fre_count as usize)
+}
+
 /// An interface of libsframe, by its soname, and the releases of binutils that have it.
 struct Interface {
     soname: &'static str,
@@ -20,10 +41,10 @@ struct Interface {
     is_newest: bool,
 }
 
-/// The interfaces in the suites that the tree of tools is made from. Each reads the version that its
-/// assembler writes; the newest also reads V2.
-const INTERFACES: [Interface; 3] = [
-    Interface { soname: "libsframe.so.0", binutils: "2.40", version: Version::V1, is_newest: false },
+/// The interfaces in the suites that the tree of tools is made from, but for 2.40, whose accessors know no
+/// fixed place of the return address. Each reads the version that its assembler writes; the newest also
+/// reads V2.
+const INTERFACES: [Interface; 2] = [
     Interface { soname: "libsframe.so.1", binutils: "2.44", version: Version::V2, is_newest: false },
     Interface { soname: "libsframe.so.3", binutils: "2.47", version: Version::V3, is_newest: true },
 ];
@@ -95,9 +116,13 @@ impl Libsframe {
     }
 
     /// Whether this release reads such blobs. Before errata 1, nothing said that starts count from their own
-    /// fields, and there was no s390x.
+    /// fields, and there was no s390x. A blob of the other byte order must have all bytes in rows of just one
+    /// function.
     pub fn reads(&self, blob: &Blob<'_>) -> bool {
         let header = blob.header();
+        if header.endian != NATIVE && !rows_fill(blob) {
+            return false;
+        }
         if self.interface.is_newest {
             return header.version != Version::V1;
         }
