@@ -307,6 +307,16 @@ fn a_link_that_runs_out_of_memory_says_so() {
     assert!(said, "no link ran out of memory");
 }
 
+/// What is left when a command starts may be too little for its stack.
+#[test]
+fn a_command_that_starts_with_hardly_any_memory_says_so() {
+    let work = Work::new();
+    for limit in (100_000..200_000).step_by(1_000) {
+        let script = format!("ulimit -c 0; ulimit -v {limit}; exec {} --version", linker().display());
+        work.command("sh", &["-c", &script]).no_crash();
+    }
+}
+
 /// If threads do not start, that is no error. Limits on processes do not apply to root, so another user
 /// links.
 #[test]

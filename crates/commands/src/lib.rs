@@ -10,6 +10,7 @@
 mod arguments;
 mod lost;
 pub mod programs;
+mod stack;
 
 #[cfg(feature = "clap")]
 pub use arguments::parse;
@@ -106,7 +107,8 @@ static NO_MEMORY: OnceLock<NoMemory> = OnceLock::new();
 
 /// Makes a signal that ends or aborts the process remove temporary files first. If memory has run out, or
 /// pages of a mapped file are lost, the process ends with a message in the name of `program` and with exit
-/// status `status`. A file that grows beyond its limit (`SIGXFSZ`) becomes an ordinary error.
+/// status `status`. A file that grows beyond its limit (`SIGXFSZ`) becomes an ordinary error. The first
+/// thread of the process calls it.
 pub fn handle_signals(program: &str, status: i32) {
     lost::end_with_message(program, remove_temporaries, status);
     let help = ">>> help: raise the limit (ulimit -v), or let fewer programs run at the same time";
@@ -131,6 +133,10 @@ pub fn handle_signals(program: &str, status: i32) {
     }
     // SAFETY: no handler is involved.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    if !stack::take() {
+        REFUSED.store(true, Ordering::Relaxed);
+        std::process::abort();
+    }
 }
 
 /// Cleans up and ends the process by the same signal, so that the caller sees why the process ended.

@@ -18,8 +18,8 @@ const NATIVE: Endian = if cfg!(target_endian = "big") { Endian::Big } else { End
 /// The bytes before the rows of a function that hold what these have in common (V3).
 const ATTRIBUTE_SIZE: usize = 5;
 
-/// Whether functions share no rows and no byte lies between rows, as libsframe counts when it changes the byte
-/// order of a blob.
+/// Whether functions share no rows and no byte lies between rows, as libsframe counts when it changes the
+/// byte order of a blob.
 fn rows_fill(blob: &Blob<'_>) -> bool {
     let header = blob.header();
     let attribute = if header.version == Version::V3 { ATTRIBUTE_SIZE } else { 0 };
