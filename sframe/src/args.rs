@@ -245,7 +245,7 @@ pub struct Top {
     #[command(flatten)]
     pub target: Sampled,
     /// Time between tables
-    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = super::top::parse_interval)]
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
     pub interval: std::time::Duration,
     #[command(flatten)]
     pub rows: StackRows,
@@ -660,6 +660,16 @@ fn parse_stack_size(text: &str) -> Result<u32, String> {
 fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
     let seconds: f64 = text.parse().map_err(|error| format!("expected a number of seconds: {error}"))?;
     std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// Reads the time between tables.
+fn parse_interval(text: &str) -> Result<std::time::Duration, String> {
+    let interval = parse_seconds(text)?;
+    if (0.05..=3600.0).contains(&interval.as_secs_f64()) {
+        Ok(interval)
+    } else {
+        Err("expected 0.05 to 3600 seconds".into())
+    }
 }
 
 /// Reads an address: hexadecimal, with or without `0x`.

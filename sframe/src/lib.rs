@@ -32,6 +32,7 @@ mod registers;
 mod report;
 mod rules;
 mod samples;
+mod sampling;
 mod segments;
 pub mod split;
 mod stack_output;

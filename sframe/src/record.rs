@@ -1,18 +1,18 @@
 //! `sframe record`: samples the stacks of a running program.
 
-use super::args::{Record, Sampled};
+use super::args::Record;
 use super::open::Problem;
 use super::report::{Outcome, complain, tell, warn};
+use super::sampling::{request, stop_by_signals, stopped};
 use super::stack_output::{Plan, settings, write_all};
 use diagnostics::words::count;
 use indicatif::{ProgressBar, ProgressStyle};
 use stacks::files::Files;
 use stacks::kernel::Kernel;
-use stacks::live::{Clock, InKernel, Progress, Recorded, Request, Target, record};
+use stacks::live::{InKernel, Progress, Recorded, record};
 use stacks::profile::Profile;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The page that the command writes if the user asks for nothing else.
@@ -22,9 +22,6 @@ const PAGE: &str = "stacks.html";
 const ENOUGH: f64 = 0.9;
 /// Processor time that is long enough to be compared with samples.
 const MEASURABLE: Duration = Duration::from_millis(100);
-
-/// Set by Ctrl-C.
-static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Records and writes. The exit status is that of the started command, if one was started and all went well.
 pub fn run(arguments: &Record) -> ExitCode {
@@ -57,7 +54,7 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     };
     let settings = settings(&arguments.rows, None, arguments.output.stats.is_some());
     let recorded =
-        record(&request, settings, in_kernel, &STOP, &mut progress, &mut |stack| profile.add(stack));
+        record(&request, settings, in_kernel, stopped(), &mut progress, &mut |stack| profile.add(stack));
     bar.finish_and_clear();
     let recorded = recorded.map_err(|message| Problem::new(&*title, message))?;
     profile.events.clone_from(&recorded.events);
@@ -68,44 +65,6 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     write_all(&plan, profile, &recorded.files, &recorded.statistics, &Kernel::running(), &title)?;
     tell(&format!("{summary}{}{kept}", places(&plan)));
     Ok(recorded.status.and_then(|status| u8::try_from(status).ok()).unwrap_or(0))
-}
-
-/// The flag that ends a recording.
-pub fn stopped() -> &'static AtomicBool {
-    &STOP
-}
-
-/// What to record, and its name.
-pub fn request(arguments: &Sampled) -> (Request, String) {
-    let words: Vec<_> = arguments.command.iter().map(|word| word.to_string_lossy()).collect();
-    let mut meanwhile = arguments.command.clone();
-    let (target, title) = if let Some(folder) = &arguments.cgroup {
-        (Target::Group(folder.clone()), folder.display().to_string())
-    } else if arguments.all {
-        (Target::Machine, "all programs".into())
-    } else if !arguments.pid.is_empty() {
-        let numbers: Vec<_> = arguments.pid.iter().map(u32::to_string).collect();
-        let noun = if numbers.len() == 1 { "process" } else { "processes" };
-        (Target::Processes(arguments.pid.clone()), format!("{noun} {}", numbers.join(", ")))
-    } else {
-        (Target::Command(std::mem::take(&mut meanwhile)), words.join(" "))
-    };
-    let clock = match (arguments.per_processor, arguments.per_thread) {
-        (true, _) => Clock::Processor,
-        (_, true) => Clock::Thread,
-        _ => Clock::Auto,
-    };
-    let request = Request {
-        meanwhile,
-        events: arguments.event.clone(),
-        frequency: arguments.frequency,
-        stack_size: arguments.stack_size,
-        duration: arguments.duration,
-        clock,
-        off_cpu: arguments.off_cpu,
-        ..Request::new(target)
-    };
-    (request, title)
 }
 
 /// How complete the samples are.
@@ -188,16 +147,4 @@ fn progress_bar() -> ProgressBar {
         bar.set_style(style);
     }
     bar
-}
-
-/// Makes Ctrl-C and a request to terminate finish the recording instead of ending this process.
-pub fn stop_by_signals() {
-    extern "C" fn stop(_: libc::c_int) {
-        STOP.store(true, Ordering::Relaxed);
-    }
-    let handler = stop as extern "C" fn(libc::c_int);
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the handler only sets a flag.
-        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
-    }
 }

@@ -5,8 +5,8 @@
 
 use super::args::Top;
 use super::open::Problem;
-use super::record::{request, stop_by_signals, stopped};
 use super::report::{self, Outcome, complain};
+use super::sampling::{request, stop_by_signals, stopped};
 use super::stack_output::settings;
 use diagnostics::words::count;
 use stacks::files::Files;
@@ -22,7 +22,6 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Read, Write};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// The escape codes that are used (ECMA-48; the other screen is xterm's): another screen without a cursor,
 /// and back; to the first line; erase the rest of a line, and of the screen; bold, and plain.
@@ -224,15 +223,6 @@ impl Drop for Screen {
             let _ = write!(output, "{LEAVE}").and_then(|()| output.flush());
         }
     }
-}
-
-/// Reads the time between tables.
-pub fn parse_interval(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|error| format!("expected a number of seconds: {error}"))?;
-    if !(0.05..=3600.0).contains(&seconds) {
-        return Err("expected 0.05 to 3600 seconds".into());
-    }
-    Ok(Duration::from_secs_f64(seconds))
 }
 
 #[cfg(test)]

@@ -146,6 +146,11 @@ impl<'ast> Visit<'ast> for Paths {
         syn::visit::visit_path(self, path);
     }
 
+    fn visit_meta_list(&mut self, list: &'ast syn::MetaList) {
+        self.tokens(list.tokens.clone());
+        syn::visit::visit_meta_list(self, list);
+    }
+
     fn visit_macro(&mut self, call: &'ast syn::Macro) {
         self.tokens(call.tokens.clone());
         syn::visit::visit_macro(self, call);
@@ -153,7 +158,7 @@ impl<'ast> Visit<'ast> for Paths {
 }
 
 impl Paths {
-    /// The arguments of a macro may be anything, so names joined by `::` count as paths.
+    /// The arguments of a macro or an attribute may be anything, so names joined by `::` count as paths.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let (mut line, mut colons) = (0, 0);

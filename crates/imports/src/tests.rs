@@ -42,6 +42,16 @@ fn paths_inside_functions_and_macros_count() {
 }
 
 #[test]
+fn paths_in_attributes_count() {
+    let (_folder, graph) = crate_of(&[
+        ("lib.rs", "mod a; mod b;"),
+        ("a.rs", "struct S { #[arg(short, value_parser = super::b::parse)] field: u8 }"),
+        ("b.rs", "pub fn parse() {}"),
+    ]);
+    assert_eq!(arrows(&graph), ["a.rs -> b.rs"]);
+}
+
+#[test]
 fn globs_and_modules_inside_a_file_are_followed() {
     let (_folder, graph) = crate_of(&[
         ("lib.rs", "mod a; mod b;"),
