@@ -4,8 +4,6 @@
 //! places there is anything. The frames have call frame information, since other unwinders walk through
 //! them.
 
-use core::arch::global_asm;
-
 use super::phases;
 
 /// Defines the functions whose callers' registers are needed.
@@ -18,12 +16,8 @@ macro_rules! define {
 #[cfg(target_arch = "x86_64")]
 macro_rules! save {
     ($name:literal, $function:path, $argument:literal) => {
-        global_asm!(
-            concat!(".pushsection .text.", $name, ", \"ax\", %progbits"),
-            concat!(".globl ", $name),
-            concat!(".type ", $name, ", %function"),
-            concat!($name, ":"),
-            ".cfi_startproc",
+        function!(
+            $name,
             "lea rax, [rsp + 8]",
             "sub rsp, 136",
             ".cfi_adjust_cfa_offset 136",
@@ -40,10 +34,7 @@ macro_rules! save {
             "call {function}",
             "add rsp, 136",
             ".cfi_adjust_cfa_offset -136",
-            "ret",
-            ".cfi_endproc",
-            concat!(".size ", $name, ", . - ", $name),
-            ".popsection",
+            "ret";
             function = sym $function,
         );
     };
@@ -61,12 +52,8 @@ define! {
 #[cfg(target_arch = "aarch64")]
 macro_rules! save {
     ($name:literal, $function:path, $argument:literal) => {
-        global_asm!(
-            concat!(".pushsection .text.", $name, ", \"ax\", %progbits"),
-            concat!(".globl ", $name),
-            concat!(".type ", $name, ", %function"),
-            concat!($name, ":"),
-            ".cfi_startproc",
+        function!(
+            $name,
             // bti c
             "hint #34",
             "sub sp, sp, #528",
@@ -91,10 +78,7 @@ macro_rules! save {
             ".cfi_restore x30",
             "add sp, sp, #528",
             ".cfi_adjust_cfa_offset -528",
-            "ret",
-            ".cfi_endproc",
-            concat!(".size ", $name, ", . - ", $name),
-            ".popsection",
+            "ret";
             function = sym $function,
         );
     };
@@ -112,12 +96,8 @@ define! {
 #[cfg(target_arch = "s390x")]
 macro_rules! save {
     ($name:literal, $function:path, $argument:literal) => {
-        global_asm!(
-            concat!(".pushsection .text.", $name, ", \"ax\", %progbits"),
-            concat!(".globl ", $name),
-            concat!(".type ", $name, ", %function"),
-            concat!($name, ":"),
-            ".cfi_startproc",
+        function!(
+            $name,
             "lgr %r1, %r15",
             "aghi %r15, -424",
             ".cfi_adjust_cfa_offset 424",
@@ -142,10 +122,7 @@ macro_rules! save {
             ".cfi_restore %r15",
             "aghi %r15, 424",
             ".cfi_adjust_cfa_offset -424",
-            "br %r14",
-            ".cfi_endproc",
-            concat!(".size ", $name, ", . - ", $name),
-            ".popsection",
+            "br %r14";
             function = sym $function,
         );
     };

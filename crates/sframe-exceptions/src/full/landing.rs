@@ -1,19 +1,13 @@
 //! Assembly: the way into a landing pad, and return addresses that are signed.
 
-use core::arch::global_asm;
-
 use crate::registers::Registers;
 
 // The last two values go through the words below the new stack pointer, which signal handlers leave alone.
 // The jump is not a return, which a shadow stack would have to know.
 #[cfg(target_arch = "x86_64")]
-global_asm!(
-    ".pushsection .text.sframe_load_registers, \"ax\", %progbits",
+function!(
+    "sframe_load_registers",
     ".hidden sframe_load_registers",
-    ".globl sframe_load_registers",
-    ".type sframe_load_registers, %function",
-    "sframe_load_registers:",
-    ".cfi_startproc",
     "mov rcx, [rdi + 7 * 8]",
     "mov rax, [rdi + 16 * 8]",
     "mov [rcx - 8], rax",
@@ -37,21 +31,14 @@ global_asm!(
     "mov rsp, rcx",
     "mov rdi, [rsp - 16]",
     "mov rcx, [rsp - 24]",
-    "jmp [rsp - 8]",
-    ".cfi_endproc",
-    ".size sframe_load_registers, . - sframe_load_registers",
-    ".popsection",
+    "jmp [rsp - 8]";
 );
 
 // The jump takes x17, from which landing pads may be entered where branches are checked.
 #[cfg(target_arch = "aarch64")]
-global_asm!(
-    ".pushsection .text.sframe_load_registers, \"ax\", %progbits",
+function!(
+    "sframe_load_registers",
     ".hidden sframe_load_registers",
-    ".globl sframe_load_registers",
-    ".type sframe_load_registers, %function",
-    "sframe_load_registers:",
-    ".cfi_startproc",
     "ldr x16, [x0, #31 * 8]",
     "ldr x17, [x0, #64 * 8]",
     "ldp d8, d9, [x0, #40 * 8]",
@@ -74,22 +61,15 @@ global_asm!(
     "ldr x30, [x0, #30 * 8]",
     "ldp x0, x1, [x0]",
     "mov sp, x16",
-    "br x17",
-    ".cfi_endproc",
-    ".size sframe_load_registers, . - sframe_load_registers",
-    ".popsection",
+    "br x17";
 );
 
 // The program counter goes through r1, which no caller expects back. The last instruction before the jump
 // loads all others, the stack pointer among them.
 #[cfg(target_arch = "s390x")]
-global_asm!(
-    ".pushsection .text.sframe_load_registers, \"ax\", %progbits",
+function!(
+    "sframe_load_registers",
     ".hidden sframe_load_registers",
-    ".globl sframe_load_registers",
-    ".type sframe_load_registers, %function",
-    "sframe_load_registers:",
-    ".cfi_startproc",
     "ld %f8, 192(%r2)",
     "ld %f10, 200(%r2)",
     "ld %f12, 208(%r2)",
@@ -100,10 +80,7 @@ global_asm!(
     "ld %f15, 248(%r2)",
     "lg %r1, 256(%r2)",
     "lmg %r2, %r15, 16(%r2)",
-    "br %r1",
-    ".cfi_endproc",
-    ".size sframe_load_registers, . - sframe_load_registers",
-    ".popsection",
+    "br %r1";
 );
 
 unsafe extern "C" {

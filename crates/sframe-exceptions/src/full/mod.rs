@@ -13,6 +13,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `assembly` | what stands around the instructions of each function in assembly |
 //! | `entry` | assembly: saves registers at entry |
 //! | `landing` | assembly: loads them at a landing pad |
 //! | `rows` | the row of an address, from whoever has it |
@@ -20,6 +21,8 @@
 //! | `phases` | throwing, resuming, forced unwinding, walking |
 //! | `interface` | what personality routines ask |
 
+#[macro_use]
+mod assembly;
 mod entry;
 mod interface;
 mod landing;
