@@ -20,6 +20,7 @@
 
 use jobserver::{Acquired, Client};
 use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::num::NonZero;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -222,10 +223,7 @@ const ROOM: usize = (2 << 20) + (1 << 20);
 
 /// Whether the address space has a limit (`ulimit -v`).
 fn has_limited_memory() -> bool {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the call writes to the structure, which lives long enough.
-    unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
-    limit.rlim_cur != libc::RLIM_INFINITY
+    getrlimit(Resource::As).current.is_some()
 }
 
 /// Finds out whether there is memory for one more thread. A thread that gets its stack and no memory for its

@@ -5,6 +5,8 @@
 //! message. Whether that happens depends on a few kilobytes. So a command takes its stack when it starts, and
 //! later only the heap can run out of memory, which says so.
 
+use rustix::process::{Resource, getrlimit};
+
 /// The stack that a command takes at once, in bytes.
 const STACK: usize = 1 << 20;
 
@@ -12,13 +14,13 @@ const STACK: usize = 1 << 20;
 const ROOM: usize = STACK + STACK / 4;
 
 /// The least limit of the stack (`ulimit -s`) with which it does that, in bytes.
-const LEAST_LIMIT: libc::rlim_t = 4 * STACK as libc::rlim_t;
+const LEAST_LIMIT: u64 = 4 * STACK as u64;
 
 /// Takes the stack that the first thread, which calls this, needs, if the address space has a limit. Says
 /// whether there is memory for it.
 pub fn take() -> bool {
-    let is_limited = limit(libc::RLIMIT_AS) != libc::RLIM_INFINITY;
-    if !is_limited || limit(libc::RLIMIT_STACK) < LEAST_LIMIT {
+    let limit = |resource| getrlimit(resource).current;
+    if limit(Resource::As).is_none() || limit(Resource::Stack).is_some_and(|stack| stack < LEAST_LIMIT) {
         return true;
     }
     let has_room = memmap2::MmapMut::map_anon(ROOM).is_ok();
@@ -26,14 +28,6 @@ pub fn take() -> bool {
         grow();
     }
     has_room
-}
-
-/// The limit of a resource of this process.
-fn limit(resource: libc::__rlimit_resource_t) -> libc::rlim_t {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the call writes to the structure, which lives long enough.
-    unsafe { libc::getrlimit(resource, &raw mut limit) };
-    limit.rlim_cur
 }
 
 /// Writes to all of a large array on the stack.
