@@ -213,19 +213,23 @@ int main() {
     assert_eq!(print_the_same(&work, machine, &[&program], &full), "10 10 10\n");
 }
 
-/// The emulator signs return addresses, and a wrong one would not lead anywhere.
+/// The emulator signs return addresses, and a wrong one would not lead anywhere. A frame between is in the
+/// program, which has a table, or in a library, which has FDEs.
 #[test]
 fn signed_return_addresses_are_authenticated() {
     check(&AARCH64, |machine| {
         let full = need!(unwind_runtime::full(machine));
         let work = Work::on(machine);
-        let through =
-            work.c("through", THROUGH_C, &["-O2", "-funwind-tables", "-mbranch-protection=standard"]);
         for key in ["-mbranch-protection=pac-ret", "-mbranch-protection=pac-ret+b-key"] {
             let program = work.cc("program", INTERFACE, &["-O2", key]);
-            work.gxx(&["-o", "program", "-static", &program, &through, REPLACE, &full]).quiet();
-            let printed = work.run("program");
-            assert!(printed.ends_with("~forced caught-forced ~outer the end\n"), "{key} {printed}");
+            let through = work.c("through", THROUGH_C, &["-O2", "-fPIC", "-funwind-tables", key]);
+            work.gxx(&["-shared", "-o", "libthrough.so", &through]).quiet();
+            for form in [&["-static", &through][..], &["-pie", "libthrough.so"]] {
+                let words = [&["-o", "program", &program], form, &[REPLACE, &full]].concat();
+                work.gxx(&words).quiet();
+                let printed = work.run("program");
+                assert!(printed.ends_with("~forced caught-forced ~outer the end\n"), "{key} {printed}");
+            }
         }
     });
 }

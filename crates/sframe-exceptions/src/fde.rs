@@ -4,9 +4,9 @@ use core::ptr::read_unaligned;
 use core::slice;
 
 use gimli::{
-    AArch64, BaseAddresses, CfaRule, EhFrame, EndianSlice, NativeEndian, Pointer, Reader, Register,
-    RegisterRule, UnwindContext, UnwindContextStorage, UnwindExpression, UnwindSection, UnwindTableRow,
-    Vendor,
+    AArch64, BaseAddresses, CfaRule, CommonInformationEntry, EhFrame, EhFrameOffset, EndianSlice,
+    NativeEndian, Pointer, Reader, Register, RegisterRule, UnwindContext, UnwindContextStorage,
+    UnwindExpression, UnwindSection, UnwindTableRow, Vendor,
 };
 use sframe_format::cfi::Saved;
 
@@ -21,7 +21,7 @@ impl UnwindContextStorage<usize> for OnStack {
     type Stack = [UnwindTableRow<usize, Self>; 4];
 }
 
-type Section = EhFrame<EndianSlice<'static, NativeEndian>>;
+type Section<'data> = EhFrame<EndianSlice<'data, NativeEndian>>;
 
 /// Fills in the row for an address. `None`: the FDE does not have it, or has instructions that are not known.
 ///
@@ -31,20 +31,22 @@ type Section = EhFrame<EndianSlice<'static, NativeEndian>>;
 pub unsafe fn read(fde: *const u8, text: u64, data: u64, address: u64, row: &mut Row) -> Option<()> {
     row.clear();
     // SAFETY: as the caller says; a record's first word is its length.
-    let (section, start) = unsafe {
+    let (bytes, start, cie) = unsafe {
         let end = |record: *const u8| Some(record.add(4 + length(record)?));
-        let cie = fde.add(4).sub(read_unaligned(fde.add(4).cast::<u32>()) as usize);
-        let (start, end) = (cie.min(fde), end(cie)?.max(end(fde)?));
-        (slice::from_raw_parts(start, end.offset_from(start) as usize), start)
+        let cie_at = fde.add(4).sub(read_unaligned(fde.add(4).cast::<u32>()) as usize);
+        let (start, cie_end) = (cie_at.min(fde), end(cie_at)?);
+        let end = cie_end.max(end(fde)?);
+        let cie = slice::from_raw_parts(cie_at, cie_end.offset_from(cie_at) as usize);
+        (slice::from_raw_parts(start, end.offset_from(start) as usize), start, Cie::new(cie))
     };
-    let mut section = EhFrame::from(EndianSlice::new(section, NativeEndian));
-    section.set_address_size(8);
-    section.set_vendor(if ABI.is_aarch64() { Vendor::AArch64 } else { Vendor::Default });
+    let section = section(bytes);
     let bases = BaseAddresses::default().set_eh_frame(start as u64).set_text(text).set_got(data);
     let offset = (fde as usize).wrapping_sub(start as usize);
-    let fde = section.fde_from_offset(&bases, offset.into(), EhFrame::cie_from_offset).ok()?;
+    let whole: Section<'_> = section;
+    let get_cie = |_: &_, bases: &_, offset| cie.read(&whole, bases, offset);
+    let fde = whole.fde_from_offset(&bases, offset.into(), get_cie).ok()?;
     let mut context = UnwindContext::<usize, OnStack>::new_in();
-    let found = fde.unwind_info_for_address(&section, &bases, &mut context, address).ok()?;
+    let found = fde.unwind_info_for_address(&whole, &bases, &mut context, address).ok()?;
     row.function = fde.initial_address();
     row.origin = start as u64;
     let pointer = |pointer| match pointer {
@@ -54,7 +56,8 @@ pub unsafe fn read(fde: *const u8, text: u64, data: u64, address: u64, row: &mut
     };
     row.personality = fde.personality().map_or(0, pointer);
     row.data = fde.lsda().map_or(0, pointer);
-    row.set(flags::SIGNAL, fde.is_signal_trampoline());
+    row.set(flags::SIGNAL, cie.has(b'S'));
+    row.set(flags::KEY_B, cie.has(b'B'));
     row.args_size = found.saved_args_size().try_into().ok()?;
     row.return_address = u8::try_from(place(fde.cie().return_address_register().0.into())?).ok()?;
     row.cfa = match *found.cfa() {
@@ -86,7 +89,68 @@ pub unsafe fn read(fde: *const u8, text: u64, data: u64, address: u64, row: &mut
     Some(())
 }
 
-fn block(section: &Section, expression: UnwindExpression<usize>) -> Option<&'static [u8]> {
+fn section(bytes: &[u8]) -> Section<'_> {
+    let mut section = EhFrame::from(EndianSlice::new(bytes, NativeEndian));
+    section.set_address_size(8);
+    section.set_vendor(if ABI.is_aarch64() { Vendor::AArch64 } else { Vendor::Default });
+    section
+}
+
+/// Room for a CIE with letters that gimli does not know. They are some 30 bytes long.
+const MOST_CIE: usize = 128;
+/// Where the letters of a CIE begin, behind its length, its zero and its version.
+const LETTERS: usize = 9;
+
+/// A CIE whose letters may include AArch64's `B` (key B signs return addresses) and `G` (the stack is tagged).
+/// gimli knows neither. In a copy, an `S` stands in the place of each, since it has no data either.
+struct Cie<'data> {
+    letters: &'data [u8],
+    copy: Option<[u8; MOST_CIE]>,
+    bytes: &'data [u8],
+}
+
+impl<'data> Cie<'data> {
+    fn new(bytes: &'data [u8]) -> Self {
+        let rest = bytes.get(LETTERS..).unwrap_or_default();
+        let letters = rest.split(|&byte| byte == 0).next().unwrap_or_default();
+        let mut cie = Self { letters, copy: None, bytes };
+        if cie.has(b'B') || cie.has(b'G') {
+            cie.copy = cie.known();
+        }
+        cie
+    }
+
+    fn has(&self, letter: u8) -> bool {
+        self.letters.contains(&letter)
+    }
+
+    /// The copy. `None`: it does not fit, and gimli will refuse the CIE.
+    fn known(&self) -> Option<[u8; MOST_CIE]> {
+        let mut copy = [0; MOST_CIE];
+        copy.get_mut(..self.bytes.len())?.copy_from_slice(self.bytes);
+        for letter in copy.iter_mut().skip(LETTERS).take(self.letters.len()) {
+            if matches!(letter, b'B' | b'G') {
+                *letter = b'S';
+            }
+        }
+        Some(copy)
+    }
+
+    /// Reads it, from where it is in the section or from its copy.
+    fn read<'own>(
+        &'own self,
+        whole: &Section<'own>,
+        bases: &BaseAddresses,
+        offset: EhFrameOffset,
+    ) -> Result<CommonInformationEntry<EndianSlice<'own, NativeEndian>>, gimli::Error> {
+        let copy = self.copy.as_ref().and_then(|copy| copy.get(..self.bytes.len()));
+        let Some(copy) = copy else { return whole.cie_from_offset(bases, offset) };
+        let bases = bases.clone().set_eh_frame(self.bytes.as_ptr() as u64);
+        section(copy).cie_from_offset(&bases, EhFrameOffset(0))
+    }
+}
+
+fn block(section: &Section<'static>, expression: UnwindExpression<usize>) -> Option<&'static [u8]> {
     let bytes = expression.get(section).ok()?.0;
     (!bytes.is_empty()).then(|| bytes.slice())
 }

@@ -4,7 +4,7 @@
 
 use sframe_exceptions::context::Context;
 use sframe_exceptions::registers::{PROGRAM_COUNTER, REGISTERS, STACK_POINTER};
-use sframe_exceptions::row::{Cfa, Row};
+use sframe_exceptions::row::{Cfa, Row, flags};
 use sframe_exceptions::synthesize::Frame;
 use sframe_exceptions::{expression, fde};
 use sframe_format::cfi::{CfiFunction, CfiRow, Saved};
@@ -70,6 +70,36 @@ fn a_table_and_an_fde_make_the_same_row() {
             assert_eq!(says(&by_table), says(&by_fde), "{pc:#x}");
         }
     }
+}
+
+/// A CIE with these letters, and an FDE of 64 bytes from 0x1000.
+fn records(letters: &str) -> (Vec<u8>, usize) {
+    let record = |body: Vec<u8>| [&(body.len() as u32).to_le_bytes()[..], &body].concat();
+    // DW_CFA_def_cfa rsp, 8; DW_CFA_offset rip, 1.
+    let rules = [12, 7, 8, 0x80 | 16, 1, 0, 0, 0];
+    let mut bytes =
+        record([&[0, 0, 0, 0, 1], letters.as_bytes(), &[0, 1, 0x78, 16, 1, 0], &rules[..]].concat());
+    let fde = bytes.len();
+    let numbers = [(fde as u32 + 4).to_le_bytes().to_vec(), 0x1000_u64.to_le_bytes().to_vec()];
+    bytes.extend(record([&numbers.concat()[..], &64_u64.to_le_bytes(), &[0]].concat()));
+    (bytes, fde)
+}
+
+#[test]
+fn letters_of_aarch64_are_known() {
+    let expected = [("zR", 0), ("zRS", flags::SIGNAL), ("zRB", flags::KEY_B), ("zGR", 0)];
+    for (letters, of_letters) in [&expected[..], &[("zSRBG", flags::KEY_B | flags::SIGNAL)]].concat() {
+        let (bytes, at) = records(letters);
+        let mut row = Row::new();
+        // SAFETY: the records are whole.
+        unsafe { fde::read(bytes.as_ptr().add(at), 0, 0, 0x1010, &mut row) }.expect(letters);
+        assert_eq!(row.flags, of_letters | flags::HAS_RETURN_ADDRESS, "{letters}");
+        assert_eq!(row.cfa, Cfa::Register { place: STACK_POINTER as u8, offset: 8 }, "{letters}");
+        assert_eq!(row.function, 0x1000, "{letters}");
+    }
+    let (bytes, at) = records("zX");
+    // SAFETY: the records are whole.
+    assert_eq!(unsafe { fde::read(bytes.as_ptr().add(at), 0, 0, 0x1010, &mut Row::new()) }, None);
 }
 
 /// The caller's registers, from a stack in memory.
