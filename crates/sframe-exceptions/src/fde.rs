@@ -101,8 +101,8 @@ const MOST_CIE: usize = 128;
 /// Where the letters of a CIE begin, behind its length, its zero and its version.
 const LETTERS: usize = 9;
 
-/// A CIE whose letters may include AArch64's `B` (key B signs return addresses) and `G` (the stack is tagged).
-/// gimli knows neither. In a copy, an `S` stands in the place of each, since it has no data either.
+/// A CIE whose letters may include AArch64's `B` (key B signs return addresses) and `G` (the stack has
+/// tags). gimli knows neither. In a copy, an `S` stands in the place of each, since it has no data either.
 struct Cie<'data> {
     letters: &'data [u8],
     copy: Option<[u8; MOST_CIE]>,
