@@ -84,6 +84,7 @@ mod symbol_errors;
 mod symbols;
 mod tls;
 mod unwind_c;
+mod unwind_hostile;
 mod unwind_table;
 mod unwinder;
 mod versions;
