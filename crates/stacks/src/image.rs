@@ -383,6 +383,14 @@ impl Image {
         self.contents(load)?.get(end.saturating_sub(most)..end)
     }
 
+    /// At most `most` bytes of code from the file's address on. `None`: no code is there.
+    pub(crate) fn code_from(&self, address: u64, most: usize) -> Option<&[u8]> {
+        let inside = |load: &&Load| load.executable && address.wrapping_sub(load.address) < load.file_size;
+        let load = self.loads.iter().find(inside)?;
+        let code = self.contents(load)?.get(usize::try_from(address - load.address).ok()?..)?;
+        Some(&code[..code.len().min(most)])
+    }
+
     /// The word of a segment at the file's address.
     pub fn word(&self, address: u64) -> Option<u64> {
         let load = self.loads.iter().find(|load| address.wrapping_sub(load.address) < load.file_size)?;

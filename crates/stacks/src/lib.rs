@@ -64,6 +64,7 @@ pub mod nameless;
 pub mod process;
 pub mod profile;
 pub mod recording;
+mod red_zone;
 mod rows;
 pub mod running;
 mod saved;

@@ -6,6 +6,7 @@ use crate::extents::LAST_OF_THREAD;
 use crate::files::{FileId, Files};
 use crate::memory::Memory;
 use crate::process::{Last, Place, Process};
+use crate::red_zone::step_without;
 use crate::saved::Trail;
 use crate::statistics::End;
 pub use crate::step::SLOTS;
@@ -151,6 +152,15 @@ pub fn walk(
                     None => return End::Register,
                 }
                 (fresh, looked_for) = (false, true);
+            }
+            Err(error @ UnwindError::Memory { address: missing }) if steps == 0 => {
+                let caller = step_without(missing, (process, files), pc, &mut registers, cache, &mut read);
+                let Some(caller) = caller.filter(|caller| is_plausible(process, files, *caller)) else {
+                    return end_of(error, files, process, at, stack);
+                };
+                // An old word of the stack may have led here, so callers are checked from here on.
+                (guessed, steps) = (true, 1);
+                (at, source, fresh, looked_for) = (caller, Source::EhFrame, true, false);
             }
             Err(error) => match caller_of_jit(error, process, &mut registers, &mut read) {
                 Some(caller) => {

@@ -43,6 +43,34 @@ fn a_cfa_is_computed_by_any_expression() {
     assert_eq!(unwound.end(0), "the copy of the stack ended");
 }
 
+/// `hash` keeps its caller's stack pointer 8 bytes below the stack pointer, which no sample has, and above.
+#[test]
+fn a_word_in_the_red_zone_is_found_where_the_function_stored_it_first() {
+    const HASH: u64 = 0x40_00e6;
+    let sp = STACK + 0x20;
+    let at = |offset: u64| (offset - 0x20) as usize / 8;
+    let mut stack = [STACK; 64];
+    (stack[at(0x58)], stack[at(0x98)]) = (STACK + 0x98, 0x40_00b5);
+    let of = |stack: &[u64]| {
+        let mut writer = Writer::default();
+        writer.mmap(7, (0x40_0000, 0x1000, 0), &fixture("tests/fixtures/red_zone"), 2);
+        writer.sample(7, 10, [sp, 5, HASH], &[], &words(stack));
+        Unwound::of(&writer)
+    };
+    let unwound = of(&stack);
+    assert_eq!(addresses(&unwound), [HASH, 0x40_00b5]);
+    assert_eq!(unwound.profile.rows[0].end, End::Root);
+    // The address is behind no call; no word holds what the function stores there; two words do.
+    let mut others = [stack; 3];
+    others[0][at(0x98)] = HASH;
+    others[1][at(0x58)] = STACK + 0x198;
+    (others[2][at(0x158)], others[2][at(0x198)]) = (STACK + 0x198, 0x40_00b5);
+    for stack in others {
+        assert_eq!(of(&stack).frames(0).len(), 1);
+        assert_eq!(of(&stack).end(0), "memory that was not copied");
+    }
+}
+
 /// The section is in the file, or compressed in the file with its debug information.
 #[test]
 fn frames_that_are_described_for_debuggers_are_left() {

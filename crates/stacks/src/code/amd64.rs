@@ -62,7 +62,7 @@ impl Machine for Amd64 {
     }
 }
 
-fn decode(code: &[u8], address: u64) -> Instruction {
+pub(super) fn decode(code: &[u8], address: u64) -> Instruction {
     Decoder::with_ip(64, &code[..code.len().min(15)], address, DecoderOptions::NONE).decode()
 }
 
@@ -159,7 +159,7 @@ fn word_on_stack(instruction: &Instruction) -> Option<i64> {
 }
 
 /// The constant that an instruction adds or subtracts.
-fn constant(instruction: &Instruction) -> Option<i64> {
+pub(super) fn constant(instruction: &Instruction) -> Option<i64> {
     match instruction.op1_kind() {
         OpKind::Immediate8to64 | OpKind::Immediate32to64 => Some(instruction.immediate(1) as i64),
         _ => None,
@@ -167,7 +167,7 @@ fn constant(instruction: &Instruction) -> Option<i64> {
 }
 
 /// The address of the operand in memory, if it is a register and a constant.
-fn sum(instruction: &Instruction) -> Option<(Register, i64)> {
+pub(super) fn sum(instruction: &Instruction) -> Option<(Register, i64)> {
     let plain = instruction.memory_index() == Register::None;
     plain.then(|| (instruction.memory_base(), instruction.memory_displacement64() as i64))
 }

@@ -20,6 +20,7 @@ mod area;
 mod effect;
 mod frame;
 pub mod functions;
+pub mod kept;
 mod machine;
 mod s390x;
 mod unit;
