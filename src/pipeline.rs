@@ -376,9 +376,9 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // frozen: the rule of each section; the linker's own take part in it.
     let (bound, defining_sections) = bind_symbols::run(matched, &sections);
     progress.timings.pass("match script");
-    let bound = collect_garbage::run(bound, &mut sections, &defining_sections);
+    let (bound, used_pieces) = collect_garbage::run(bound, &mut sections, &defining_sections);
     let bound = drop_commons::run(bound, &sections);
-    reports::collected(&bound, &sections, &mut progress.printed);
+    reports::collected(&bound, &sections, &used_pieces, &mut progress.printed);
     progress.timings.pass("collect garbage");
     unpack_sections::run(&bound, &sections);
     let (bound, folds) = fold_sections::run(bound, &mut sections);
@@ -390,7 +390,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let live = keep_eh_frames::run(bound, sections, folds);
     warn_symbols::run(&live);
     let ((found, groups), united) = rayon::join(
-        || rayon::join(|| scan_relocations::run(&live), || merge_strings::run(&live)),
+        || rayon::join(|| scan_relocations::run(&live), || merge_strings::run(&live, &used_pieces)),
         || build_sframe::unite_inputs(&live),
     );
     let asked = scan_relocations::finish(&live, found, source);

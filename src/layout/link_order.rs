@@ -61,7 +61,7 @@ pub fn described<T: Target>(
     layout: &Layout<'_>,
     items: &[SectionId],
 ) -> Option<SectionId> {
-    let output_chunk = |id: SectionId| layout.chunk_with(link.final_place(id, 0)?.0);
+    let output_chunk = |id: SectionId| layout.chunk_with(link.final_section(id)?);
     let targets = || items.iter().filter_map(|&item| Some((item, target(link, item)?)));
     let mut placed = targets().filter_map(|(_, target)| Some((target, output_chunk(target)?)));
     let (first, chunk) = placed.next()?;

@@ -15,9 +15,14 @@
 //! memory answers, however long or short the strings are.
 
 use super::pieces::{MergeInput, Pieces};
+use super::used::{UsedOffsets, UsedPieces};
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What stands for the hash, the number and the offset of a piece that is left out. A hash is made smaller,
+/// and no piece starts there, because a merged section ends at this offset at the latest.
+const DROPPED: u32 = u32::MAX;
 
 /// Bytes of a section that one [`StartBits`] describes.
 const BYTES_PER_WORD: usize = 64;
@@ -60,17 +65,19 @@ pub struct Block<'a> {
     /// constants.
     start_bits: Vec<StartBits>,
     /// One cell for each piece. It holds the piece's hash first, then its number in its shard, and in the end
-    /// its offset in the merged section.
+    /// its offset in the merged section. A piece that is left out has [`DROPPED`] throughout.
     targets: Vec<AtomicU32>,
-    /// The pieces sorted by shard, then by number. It is empty if there is only one shard.
+    /// The pieces sorted by shard, then by number, without those that are left out. It is empty if there is
+    /// only one shard and no piece can be left out.
     order: Vec<u32>,
     /// End of each shard's run in `order`.
     ends: Vec<u32>,
 }
 
 impl<'a> Block<'a> {
-    /// Finds and hashes the pieces of these sections, and sorts them by shard.
-    pub fn split(pieces: Pieces, inputs: &[MergeInput<'a>], shards: usize) -> Self {
+    /// Finds and hashes the pieces of these sections, and sorts them by shard. In a section that `used` has,
+    /// only the pieces that it names count.
+    pub fn split(pieces: Pieces, inputs: &[MergeInput<'a>], used: &UsedOffsets, shards: usize) -> Self {
         let mut block = Block {
             sections: Vec::with_capacity(inputs.len()),
             starts: Vec::new(),
@@ -80,26 +87,28 @@ impl<'a> Block<'a> {
             ends: Vec::new(),
         };
         match pieces {
-            Pieces::Strings { unit } => block.add_strings(unit, inputs),
-            Pieces::Constants { size } => block.add_constants(size as usize, inputs),
+            Pieces::Strings { unit } => block.add_strings(unit, inputs, used),
+            Pieces::Constants { size } => block.add_constants(size as usize, inputs, used),
         }
-        if shards > 1 {
+        if shards > 1 || inputs.iter().any(|input| used.contains(input.section)) {
             block.order_by_shard(shards);
         }
         block
     }
 
-    fn add_constants(&mut self, size: usize, inputs: &[MergeInput<'a>]) {
+    fn add_constants(&mut self, size: usize, inputs: &[MergeInput<'a>], used: &UsedOffsets) {
         self.targets.reserve_exact(inputs.iter().map(|input| input.bytes.len() / size).sum());
-        for &MergeInput { bytes, align, .. } in inputs {
+        for &MergeInput { section, bytes, align } in inputs {
             let first = self.targets.len() as u32;
-            self.targets.extend(bytes.chunks_exact(size).map(|piece| AtomicU32::new(hash(piece))));
+            let used = used.of(section);
+            let starts = (0..bytes.len()).step_by(size);
+            self.targets.extend(starts.map(|start| cell(bytes, start..start + size, used)));
             let end = self.targets.len() as u32;
             self.sections.push(BlockSection { bytes, align, first, end, first_word: 0 });
         }
     }
 
-    fn add_strings(&mut self, unit: u32, inputs: &[MergeInput<'a>]) {
+    fn add_strings(&mut self, unit: u32, inputs: &[MergeInput<'a>], used: &UsedOffsets) {
         let words = inputs.iter().map(|input| input.bytes.len().div_ceil(BYTES_PER_WORD));
         self.start_bits.reserve_exact(words.sum());
         let mut end = 0;
@@ -110,12 +119,13 @@ impl<'a> Block<'a> {
         }
         self.starts.reserve_exact(end as usize);
         self.targets.reserve_exact(end as usize);
-        self.hash_strings(inputs);
+        self.hash_strings(inputs, used);
     }
 
-    fn hash_strings(&mut self, inputs: &[MergeInput<'a>]) {
+    fn hash_strings(&mut self, inputs: &[MergeInput<'a>], used: &UsedOffsets) {
         let mut words = self.start_bits.iter();
-        for &MergeInput { bytes, .. } in inputs {
+        for &MergeInput { section, bytes, .. } in inputs {
+            let used = used.of(section);
             let mut last_start = 0;
             for (base, word) in (0..bytes.len()).step_by(BYTES_PER_WORD).zip(&mut words) {
                 for bit in bits(word.starts) {
@@ -123,13 +133,13 @@ impl<'a> Block<'a> {
                     self.starts.push(start as u32);
                     // The first string of a section has no string before it, whose bytes would end here.
                     if start > 0 {
-                        self.targets.push(AtomicU32::new(hash(&bytes[last_start..start])));
+                        self.targets.push(cell(bytes, last_start..start, used));
                     }
                     last_start = start;
                 }
             }
             if !bytes.is_empty() {
-                self.targets.push(AtomicU32::new(hash(&bytes[last_start..])));
+                self.targets.push(cell(bytes, last_start..bytes.len(), used));
             }
         }
     }
@@ -156,17 +166,19 @@ impl<'a> Block<'a> {
     /// Sorts the pieces by shard. It is a counting sort, so pieces of one shard stay in input order.
     fn order_by_shard(&mut self, shards: usize) {
         let mut next = vec![0u32; shards];
-        for target in &mut self.targets {
-            next[shard_of(*target.get_mut(), shards)] += 1;
+        let hashes = self.targets.iter().map(|target| target.load(Ordering::Relaxed));
+        let kept = (0..).zip(hashes).filter(|&(_, hash)| hash != DROPPED);
+        for (_, hash) in kept.clone() {
+            next[shard_of(hash, shards)] += 1;
         }
         let mut sum = 0;
         for count in &mut next {
             sum += std::mem::replace(count, sum);
         }
-        self.order = vec![0; self.targets.len()];
-        for (piece, target) in self.targets.iter_mut().enumerate() {
-            let slot = &mut next[shard_of(*target.get_mut(), shards)];
-            self.order[*slot as usize] = piece as u32;
+        self.order = vec![0; sum as usize];
+        for (piece, hash) in kept {
+            let slot = &mut next[shard_of(hash, shards)];
+            self.order[*slot as usize] = piece;
             *slot += 1;
         }
         self.ends = next;
@@ -235,9 +247,9 @@ impl<'a> Block<'a> {
     }
 
     /// The piece that holds an offset of the block's section number `section`. Returns the start of the piece
-    /// in that section, and its offset in the merged section.
+    /// in that section, and its offset in the merged section; `None` if the piece is left out.
     #[inline]
-    pub fn find(&self, pieces: Pieces, section: usize, offset: u64) -> (u32, u32) {
+    pub fn find(&self, pieces: Pieces, section: usize, offset: u64) -> Option<(u32, u32)> {
         let section = &self.sections[section];
         let last = section.bytes.len().saturating_sub(1);
         let offset = usize::try_from(offset).map_or(last, |offset| offset.min(last));
@@ -256,8 +268,15 @@ impl<'a> Block<'a> {
                 (section.first as usize + (word.before + starts.count_ones()) as usize - 1, start)
             }
         };
-        (start, self.targets[piece].load(Ordering::Relaxed))
+        let target = self.targets[piece].load(Ordering::Relaxed);
+        (target != DROPPED).then_some((start, target))
     }
+}
+
+/// The first content of a piece's cell.
+fn cell(bytes: &[u8], piece: Range<usize>, used: Option<UsedPieces<'_>>) -> AtomicU32 {
+    let is_kept = used.is_none_or(|used| used.any(piece.clone()));
+    AtomicU32::new(if is_kept { hash(&bytes[piece]) } else { DROPPED })
 }
 
 /// The shard that a hash belongs to. Its top bits choose, because the tables use the low ones.
@@ -268,7 +287,7 @@ fn shard_of(hash: u32, shards: usize) -> usize {
 fn hash(piece: &[u8]) -> u32 {
     let mut hasher = foldhash::quality::FixedState::with_seed(0x6d65_7267).build_hasher();
     hasher.write(piece);
-    hasher.finish() as u32
+    (hasher.finish() as u32).min(DROPPED - 1)
 }
 
 /// A bit for each of these bytes, set if a string ends with it; the lowest bit is the first byte's. There are

@@ -25,6 +25,9 @@
 //! 3. Each shard gives its pieces offsets, and the shards are laid out one behind the other. The blocks then
 //!    replace the number of each piece with its offset in the merged section.
 //!
+//! Under `--gc-sections`, [`UsedOffsets`] says which offsets live sections refer to. A piece without any is
+//! left out: its block gives it no hash, so no shard sees it.
+//!
 //! What stays is small: a block ends with four bytes for each piece, its offset in the output, and with a map
 //! of the starts of strings, which takes a quarter of their own size. The contents are never copied before
 //! they are written.
@@ -32,10 +35,12 @@
 mod block;
 mod pieces;
 mod shard;
+mod used;
 
 pub use block::{Block, BlockSection};
 pub use pieces::{MergeInput, Pieces};
 pub use shard::Shard;
+pub use used::{UsedOffsets, UsedPieces};
 
 use crate::ids::SectionId;
 use crate::rows::filled;
@@ -85,20 +90,30 @@ pub struct MergedSections<'a> {
     /// For each input section, its row, counted from 1. The kernel gives no memory to pages of this vector
     /// whose sections are all unmerged.
     row_of: Vec<Option<NonZeroU32>>,
+    /// Whether pieces may have been left out.
+    is_partial: bool,
 }
 
 impl<'a> Group<'a> {
-    /// Merges the pieces of these sections. With `tails`, a string that is the end of another takes no room
-    /// of its own. Such a pair may have any two hashes, so there is only one shard then.
+    /// Merges the pieces of these sections; of sections that `used` has, only the pieces that it names. With
+    /// `tails`, a string that is the end of another takes no room of its own. Such a pair may have any two
+    /// hashes, so there is only one shard then.
     ///
     /// # Errors
     /// The merged section would have 4 GiB or more.
-    pub fn merge(pieces: Pieces, inputs: &[MergeInput<'a>], tails: bool) -> Result<Group<'a>, TooLarge> {
+    pub fn merge(
+        pieces: Pieces,
+        inputs: &[MergeInput<'a>],
+        used: &UsedOffsets,
+        tails: bool,
+    ) -> Result<Group<'a>, TooLarge> {
         let bytes: u64 = inputs.iter().map(|input| input.bytes.len() as u64).sum();
         let tails = tails && matches!(pieces, Pieces::Strings { .. });
         let shard_count = if tails || bytes < SMALL { 1 } else { SHARDS };
-        let mut blocks: Vec<Block<'a>> =
-            cut(inputs).into_par_iter().map(|inputs| Block::split(pieces, inputs, shard_count)).collect();
+        let mut blocks: Vec<Block<'a>> = cut(inputs)
+            .into_par_iter()
+            .map(|inputs| Block::split(pieces, inputs, used, shard_count))
+            .collect();
         let mut shards: Vec<Shard<'a>> =
             (0..shard_count).into_par_iter().map(|number| Shard::fill(number, pieces, &blocks)).collect();
         if tails {
@@ -157,9 +172,10 @@ fn cut<'i, 'a>(inputs: &'i [MergeInput<'a>]) -> Vec<&'i [MergeInput<'a>]> {
 }
 
 impl<'a> MergedSections<'a> {
-    /// A table for `sections` input sections, none of them merged yet.
-    pub fn new(sections: usize) -> Self {
-        MergedSections { groups: Vec::new(), rows: Vec::new(), row_of: filled(None, sections) }
+    /// A table for `sections` input sections, none of them merged yet. `is_partial`: some pieces of them may
+    /// be left out.
+    pub fn new(sections: usize, is_partial: bool) -> Self {
+        MergedSections { groups: Vec::new(), rows: Vec::new(), row_of: filled(None, sections), is_partial }
     }
 
     /// Adds a group. `inputs` are the sections that it was made of, in the same order.
@@ -186,15 +202,39 @@ impl<'a> MergedSections<'a> {
         self.row_of.get(section.index()).is_some_and(Option::is_some)
     }
 
+    #[inline]
+    fn row(&self, section: SectionId) -> Option<Row> {
+        let row = (*self.row_of.get(section.index())?)?;
+        Some(self.rows[row.get() as usize - 1])
+    }
+
+    /// The merged section that an input section's pieces went to; `None` if they were not merged.
+    pub fn section_of(&self, section: SectionId) -> Option<SectionId> {
+        Some(self.groups[self.row(section)?.group as usize].section)
+    }
+
+    /// Whether pieces may have been left out.
+    #[inline]
+    pub fn is_partial(&self) -> bool {
+        self.is_partial
+    }
+
+    /// Whether an offset of an input section is in a piece that was left out because nothing live refers to
+    /// it.
+    #[inline]
+    pub fn leaves_out(&self, section: SectionId, offset: u64) -> bool {
+        self.is_partial && self.contains(section) && self.place(section, offset).is_none()
+    }
+
     /// Where an offset of an input section went: the merged section, and the offset there. `None` if the
-    /// section's pieces were not merged. An offset behind the last piece keeps its distance to that piece.
+    /// section's pieces were not merged, or if this piece was left out. An offset behind the last piece keeps
+    /// its distance to that piece.
     #[inline]
     pub fn place(&self, section: SectionId, offset: u64) -> Option<(SectionId, u64)> {
-        let row = (*self.row_of.get(section.index())?)?;
-        let row = self.rows[row.get() as usize - 1];
+        let row = self.row(section)?;
         let group = &self.groups[row.group as usize];
         let (start, target) =
-            group.blocks[row.block as usize].find(group.pieces, row.section as usize, offset);
+            group.blocks[row.block as usize].find(group.pieces, row.section as usize, offset)?;
         Some((group.section, u64::from(target).wrapping_add(offset.wrapping_sub(start.into()))))
     }
 }

@@ -2,8 +2,18 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::num::NonZeroU32;
 
 fn merges_of(pieces: Pieces, sections: &[(Vec<u8>, u8)], tails: bool) -> (Vec<u8>, u64, MergedSections<'_>) {
+    used_of(pieces, sections, &UsedOffsets::default(), tails)
+}
+
+fn used_of<'s>(
+    pieces: Pieces,
+    sections: &'s [(Vec<u8>, u8)],
+    used: &UsedOffsets,
+    tails: bool,
+) -> (Vec<u8>, u64, MergedSections<'s>) {
     let inputs: Vec<_> = sections
         .iter()
         .enumerate()
@@ -13,7 +23,7 @@ fn merges_of(pieces: Pieces, sections: &[(Vec<u8>, u8)], tails: bool) -> (Vec<u8
             align: *align,
         })
         .collect();
-    let mut group = Group::merge(pieces, &inputs, tails).expect("small");
+    let mut group = Group::merge(pieces, &inputs, used, tails).expect("small");
     group.section = SectionId(1000);
     let mut out = vec![0xaa; group.size as usize];
     let mut rest = &mut out[..];
@@ -25,7 +35,7 @@ fn merges_of(pieces: Pieces, sections: &[(Vec<u8>, u8)], tails: bool) -> (Vec<u8
     }
     assert!(rest.is_empty());
     let size = group.size;
-    let mut merges = MergedSections::new(sections.len());
+    let mut merges = MergedSections::new(sections.len(), !used.is_empty());
     let ids: Vec<SectionId> = inputs.iter().map(|input| input.section).collect();
     merges.add(group, &ids);
     (out, size, merges)
@@ -34,16 +44,46 @@ fn merges_of(pieces: Pieces, sections: &[(Vec<u8>, u8)], tails: bool) -> (Vec<u8
 /// Checks for every offset of every section that the place it went to has the same bytes, and the same
 /// alignment.
 fn check(pieces: Pieces, sections: &[(Vec<u8>, u8)]) {
-    check_places(pieces, sections, false);
-    check_places(pieces, sections, true);
+    for tails in [false, true] {
+        check_places(pieces, sections, &UsedOffsets::default(), tails);
+        check_places(pieces, sections, &some_used(sections), tails);
+    }
 }
 
-fn check_places(pieces: Pieces, sections: &[(Vec<u8>, u8)], tails: bool) {
-    let (out, _, merges) = merges_of(pieces, sections, tails);
+/// Divides every other section, and uses some of its offsets.
+fn some_used(sections: &[(Vec<u8>, u8)]) -> UsedOffsets {
+    let size = |(row, (bytes, _)): (usize, &(Vec<u8>, u8))| {
+        Some((SectionId(row as u32), NonZeroU32::new(bytes.len() as u32)?))
+    };
+    let divided: Vec<_> = sections.iter().enumerate().step_by(2).filter_map(size).collect();
+    let used = UsedOffsets::new(sections.len(), &divided);
+    for &(section, size) in &divided {
+        (3..size.get()).step_by(11).for_each(|offset| used.mark(section, offset.into()));
+    }
+    used
+}
+
+/// Whether the piece at an offset is in use.
+fn is_used(bytes: &[u8], offset: usize, pieces: Pieces, used: Option<UsedPieces<'_>>) -> bool {
+    let Some(used) = used else { return true };
+    let start = (0..=offset).rev().find(|&at| at == 0 || starts_piece(bytes, at, pieces));
+    let end = (offset + 1..bytes.len()).find(|&at| starts_piece(bytes, at, pieces));
+    (start.expect("a start")..end.unwrap_or(bytes.len())).any(|at| used.any(at..at + 1))
+}
+
+fn check_places(pieces: Pieces, sections: &[(Vec<u8>, u8)], used: &UsedOffsets, tails: bool) {
+    let (out, _, merges) = used_of(pieces, sections, used, tails);
     for (row, (bytes, align)) in sections.iter().enumerate() {
         for offset in 0..bytes.len() {
-            let (section, place) =
-                merges.place(SectionId(row as u32), offset as u64).expect("a merged section");
+            let id = SectionId(row as u32);
+            let place = merges.place(id, offset as u64);
+            assert_eq!(
+                place.is_some(),
+                is_used(bytes, offset, pieces, used.of(id)),
+                "row {row} offset {offset}"
+            );
+            assert_eq!(place.is_none(), merges.leaves_out(id, offset as u64), "row {row} offset {offset}");
+            let Some((section, place)) = place else { continue };
             assert_eq!(section, SectionId(1000));
             let unit = match pieces {
                 Pieces::Strings { unit } => unit as usize,
@@ -84,6 +124,23 @@ fn a_string_that_ends_another_shares_its_tail_if_asked() {
     let sections = [(b"table\0able\0".to_vec(), 0), (b"stable\0".to_vec(), 0)];
     let sizes = [false, true].map(|tails| merges_of(Pieces::Strings { unit: 1 }, &sections, tails).1);
     assert_eq!(sizes, [6 + 5 + 7, 7]);
+}
+
+#[test]
+fn pieces_that_nothing_uses_take_no_room() {
+    let sections = [(b"usage\0ok\0end\0".to_vec(), 0), (b"ok\0usage\0".to_vec(), 0)];
+    let size = |row: u32, bytes| (SectionId(row), NonZeroU32::new(bytes).expect("not 0"));
+    let used = UsedOffsets::new(2, &[size(0, 13), size(1, 9)]);
+    // One reference to the "k", and one behind the end.
+    for offset in [7, 99] {
+        used.mark(SectionId(0), offset);
+    }
+    used.mark_all(SectionId(1));
+    let (out, _, merges) = used_of(Pieces::Strings { unit: 1 }, &sections, &used, false);
+    assert_eq!(out, b"ok\0end\0usage\0");
+    let places = [0, 6, 9].map(|offset| merges.place(SectionId(0), offset).map(|(_, place)| place));
+    assert_eq!(places, [None, Some(0), Some(3)]);
+    assert_eq!(merges.place(SectionId(1), 3), Some((SectionId(1000), 7)));
 }
 
 #[test]

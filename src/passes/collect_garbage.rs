@@ -16,20 +16,27 @@
 //! too, unless a group or link order ties them to loaded sections; of these, only notes keep what they refer
 //! to. Otherwise debug information, which names every function, would keep everything.
 //!
+//! In a section of strings or constants that will be merged, each piece lives for itself: references mark
+//! the offsets that they lead to, and `merge_strings` leaves out the pieces without a mark.
+//!
 //! Many threads mark at once. A mark is only ever set, and whoever sets it first follows the edges, so the
 //! result does not depend on the order of threads.
 //!
 //! `.sframe` is neither a root nor an edge (SFrame rule 2): a table that describes all functions would keep
 //! them all. Its liveness follows last from that of all other sections, in links without `--gc-sections` too.
 
-use crate::arch::Target;
+mod visits;
+
+use crate::arch::{RelocExpr, Target};
 use crate::diag::{Code, Diagnostic};
+use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SectionClass};
 use crate::layout::link_order::{self, Dependents, dependents_of};
+use crate::merge::UsedOffsets;
 use crate::passes::bind_symbols::{DefiningSections, global_flags};
 use crate::passes::define_linker_symbols::{matches_any, undefined_globs};
 use crate::passes::drop_commons;
@@ -40,28 +47,35 @@ use crate::symbols::MentionedBy;
 use crate::symbols::{Definition, LinkerSymbol, LinkerSymbolOrigin, SymbolFlags, start_stop};
 use rayon::prelude::*;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use visits::Marks;
+pub(super) use visits::{Aim, Reach, Root, Visits};
 use zerocopy::byteorder::ByteOrder;
 
-/// Clears `ALIVE` of all sections that are not needed.
+/// Clears `ALIVE` of all sections that are not needed. Also returns which pieces of mergeable sections are in
+/// use.
 pub fn run<'a, T: Target>(
     mut bound: Bound<'a, T>,
     sections: &mut SectionStates,
     defining_sections: &DefiningSections,
-) -> Bound<'a, T> {
+) -> (Bound<'a, T>, UsedOffsets) {
     let dependents = link_order_dependents(&bound);
+    let mut used = UsedOffsets::default();
     let collects = bound.config.gc.enabled;
     if collects {
         let marks = mark(&bound, sections, &dependents, defining_sections);
-        let names = bound.symbols.par_iter_mut().zip(marks.names).with_min_len(4096);
-        names.for_each(|(flags, mark)| flags.set(SymbolFlags::LIVE, mark.into_inner()));
-        sweep(&bound, sections, &marks.sections);
+        sweep(&bound, sections, &marks);
+        let names;
+        (names, used) = marks.finish();
+        let names = bound.symbols.par_iter_mut().zip(names).with_min_len(4096);
+        names.for_each(|(flags, reached)| flags.set(SymbolFlags::LIVE, reached));
     }
     drop_orphaned_dependents(&bound, sections, &dependents);
     sframe_output::discard::discard(&bound, sections);
     let Bound { matched, symbols } = &mut bound;
     mark_dead_symbols(matched, sections, symbols);
-    if collects && bound.config.gc.start_stop { without_collected_edges(bound, sections) } else { bound }
+    let sheds_edges = collects && bound.config.gc.start_stop;
+    (if sheds_edges { without_collected_edges(bound, sections) } else { bound }, used)
 }
 
 /// `-z start-stop-gc`: if all sections `NAME` are collected, `__start_NAME` and `__stop_NAME` become
@@ -170,99 +184,6 @@ fn drop_orphaned_dependents<T: Target>(
     }
 }
 
-/// The reason why a section is a root, as `--why-live` shows it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Root {
-    /// The entry symbol.
-    Entry,
-    /// `-init`.
-    Initializer,
-    /// `-fini`.
-    Finalizer,
-    /// `-u`, `--require-defined` and similar options.
-    Option,
-    /// An expression of a script refers to it.
-    Script,
-    /// It is exported.
-    Exported,
-    /// `SHF_GNU_RETAIN`.
-    Retained,
-    /// `KEEP`.
-    Keep,
-    /// Start-up code or readers of the program look for it by type or name: initializers, notes.
-    Reserved,
-    /// `.eh_frame`: each live function keeps the targets of its own records.
-    Frames,
-    /// Debug information and other sections that are not loaded. They keep no other section alive.
-    NotLoaded,
-}
-
-/// The edge by which marking reached a section or a symbol.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reach {
-    /// It is a root.
-    Root(Root),
-    /// By a relocation at this offset of a section.
-    Reference(SectionId, u64),
-    /// By frame records of a function in this section.
-    Frame(SectionId),
-    /// As a member of this section's group.
-    Group(SectionId),
-    /// `SHF_LINK_ORDER`: it describes this section.
-    Dependent(SectionId),
-}
-
-/// A record of the sections and symbols that marking has reached.
-pub(super) trait Visits {
-    /// Notes that marking reached a section. `by` is the symbol and addend of the reference, if there is one.
-    /// Returns whether this is the first time.
-    fn section(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool;
-    /// The same for a global that no object defines in a section.
-    fn name(&self, id: SymbolId, how: Reach) -> bool;
-    /// Whether marking certainly reached a section before. The test must be cheap: most edges lead to such
-    /// sections.
-    fn has_seen(&self, _: SectionId) -> bool {
-        false
-    }
-}
-
-/// The marks of the pass itself, which any thread may set.
-struct Marks {
-    /// For each section, whether marking has reached it.
-    sections: Vec<AtomicBool>,
-    /// For each global, whether a live section refers to its name.
-    names: Vec<AtomicBool>,
-}
-
-impl Marks {
-    fn new(sections: usize, names: usize) -> Self {
-        let unmarked = |count| (0..count).map(|_| AtomicBool::new(false)).collect();
-        Marks { sections: unmarked(sections), names: unmarked(names) }
-    }
-}
-
-/// Sets a mark. Returns whether it was not set before. The mark is read first: mostly it is set, and a cache
-/// line that is only read stays shared between processors.
-#[inline]
-fn set(mark: &AtomicBool) -> bool {
-    !mark.load(Ordering::Relaxed) && !mark.swap(true, Ordering::Relaxed)
-}
-
-impl Visits for Marks {
-    fn section(&self, id: SectionId, _: Option<(SymbolId, u64)>, _: Reach) -> bool {
-        set(&self.sections[id.index()])
-    }
-
-    #[inline]
-    fn has_seen(&self, id: SectionId) -> bool {
-        self.sections[id.index()].load(Ordering::Relaxed)
-    }
-
-    fn name(&self, id: SymbolId, _: Reach) -> bool {
-        set(&self.names[id.index()])
-    }
-}
-
 /// A thread whose stack has twice this many sections hands half of them on, even if no thread is idle.
 const SHARE: usize = 512;
 
@@ -290,7 +211,7 @@ fn mark<T: Target>(
     dependents: &Dependents,
     defining_sections: &DefiningSections,
 ) -> Marks {
-    let marks = Marks::new(link.section_count(), link.globals.len());
+    let marks = Marks::new(link, sections);
     let marker = Marker::new(link, sections, dependents, defining_sections, marks);
     let mut frontier: Vec<SectionId> =
         link.objects.par_iter().flat_map_iter(|object| marker.root_sections(object)).collect();
@@ -305,14 +226,14 @@ fn mark<T: Target>(
 }
 
 /// Collects the sections that are not marked.
-fn sweep<T: Target>(link: &Inputs<'_, T>, sections: &mut SectionStates, marks: &[AtomicBool]) {
+fn sweep<T: Target>(link: &Inputs<'_, T>, sections: &mut SectionStates, marks: &Marks) {
     let own = sections.by_object(&link.objects);
     link.objects.par_iter().zip(own).for_each(|(object, states)| {
         let first = object.first_section as usize;
-        let facts = marks[first..].iter().zip(&link.section_classes[first..]);
-        for (state, (mark, class)) in states.iter_mut().zip(facts) {
+        let facts = marks.reached(first..).zip(&link.section_classes[first..]);
+        for (state, (reached, class)) in states.iter_mut().zip(facts) {
             let alive = state.contains(SectionState::ALIVE);
-            if alive && !mark.load(Ordering::Relaxed) && !class.contains(SectionClass::SFRAME) {
+            if alive && !reached && !class.contains(SectionClass::SFRAME) {
                 state.discard(SectionState::COLLECTED);
             }
         }
@@ -351,18 +272,19 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
 
     /// Marks a section. Returns whether the caller must follow its edges, because it was not marked before.
     /// Never marks `.sframe`, which keeps no section alive.
-    fn mark(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool {
+    #[inline]
+    fn mark(&self, id: SectionId, how: Reach, by: impl FnOnce() -> Option<Aim>) -> bool {
         !self.visits.has_seen(id)
             && self.sections.is_alive(id)
             && !self.link.is_sframe_section(id)
-            && self.visits.section(id, by, how)
+            && self.visits.section(id, by(), how)
     }
 
     /// Marks the sections of an object that are roots by themselves.
     fn root_sections<'s>(&'s self, object: &'s ObjectFile<'_, T::E>) -> impl Iterator<Item = SectionId> + 's {
         (0..object.headers.len()).filter_map(move |index| {
             let id = object.section_id(index as u32);
-            self.root(object, index).filter(|&root| self.mark(id, None, Reach::Root(root))).map(|_| id)
+            self.root(object, index).filter(|&root| self.mark(id, Reach::Root(root), || None)).map(|_| id)
         })
     }
 
@@ -372,14 +294,14 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         let globs = undefined_globs(link.config);
         for id in link.globals.ids() {
             if self.is_root_symbol(id) {
-                self.symbol(id, 0, Reach::Root(Root::Exported), roots);
+                self.symbol(id, Reach::Root(Root::Exported), roots);
             } else if matches_any(&globs, link.globals.names[id.index()]) {
-                self.symbol(id, 0, Reach::Root(Root::Option), roots);
+                self.symbol(id, Reach::Root(Root::Option), roots);
             }
         }
         for (name, root) in self.root_names() {
             if let Some(id) = link.globals.lookup(name) {
-                self.symbol(id, 0, Reach::Root(root), roots);
+                self.symbol(id, Reach::Root(root), roots);
             }
         }
     }
@@ -544,7 +466,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         let Some((object, index)) = link.locate(id) else { return };
         let class = link.class_of(id);
         for dependent in dependents_of(self.dependents, id) {
-            if self.mark(dependent, None, Reach::Dependent(id)) {
+            if self.mark(dependent, Reach::Dependent(id), || None) {
                 stack.push(dependent);
             }
         }
@@ -562,21 +484,20 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         }
         for relocation in object.relocations(index as usize) {
             let how = Reach::Reference(id, relocation.r_offset.get());
-            let addend = relocation.r_addend.get() as u64;
             let symbol = relocation.symbol();
             // Most references are to local symbols, which need no search.
             if symbol < object.first_global {
-                if let Some((section, _)) = object.symbol_section(symbol)
-                    && self.mark(section, Some((object.symbol_id(symbol), addend)), how)
+                if let Some((section, start)) = object.symbol_section(symbol)
+                    && self.mark(section, how, || Some(local_aim::<T>(object, relocation, start)))
                 {
                     stack.push(section);
                 }
             } else {
-                self.symbol(object.symbol_id(symbol), addend, how, stack);
+                self.symbol(object.symbol_id(symbol), how, stack);
             }
         }
         for symbol in link.frame_edges(id) {
-            self.symbol(symbol, 0, Reach::Frame(id), stack);
+            self.symbol(symbol, Reach::Frame(id), stack);
         }
     }
 
@@ -584,7 +505,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         let Some(entry) = self.link.groups.of_section(file, section) else { return };
         for &member in &entry.group.members {
             let id = self.link.objects[file.index()].section_id(member);
-            if self.mark(id, None, Reach::Group(of)) {
+            if self.mark(id, Reach::Group(of), || None) {
                 stack.push(id);
             }
         }
@@ -592,7 +513,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
 
     /// Marks the section that a reference to a symbol leads to. For `__start_NAME` and `__stop_NAME` it marks
     /// all sections `NAME`.
-    fn symbol(&self, id: SymbolId, addend: u64, how: Reach, stack: &mut Vec<SectionId>) {
+    fn symbol(&self, id: SymbolId, how: Reach, stack: &mut Vec<SectionId>) {
         let link = self.link;
         let section = if link.globals.contains(id) {
             self.defining_sections.of_global(id)
@@ -600,7 +521,11 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
             link.symbol_section(id).map(|(section, _)| section)
         };
         if let Some(section) = section {
-            if self.mark(section, Some((id, addend)), how) {
+            let by = || {
+                let (_, offset) = link.symbol_section(id)?;
+                Some(Aim { symbol: id, offset, start: offset })
+            };
+            if self.mark(section, how, by) {
                 stack.push(section);
             }
             return;
@@ -617,11 +542,24 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
             return;
         }
         for &id in link.identifier_sections.get(section).into_iter().flatten() {
-            if self.mark(id, None, how) {
+            if self.mark(id, how, || None) {
                 stack.push(id);
             }
         }
     }
+}
+
+/// What a relocation with a local symbol leads to, whose own offset is `start`. See
+/// [`crate::relocs::address::target`].
+fn local_aim<T: Target>(object: &ObjectFile<'_, T::E>, relocation: &Rela<T::E>, start: u64) -> Aim {
+    let index = relocation.symbol();
+    let symbol = object.symbol_id(index);
+    if object.symbols[index as usize].kind() != elf::STT_SECTION {
+        return Aim { symbol, offset: start, start };
+    }
+    let offset = start.wrapping_add_signed(relocation.r_addend.get());
+    let is_direct = T::reloc_info(relocation.kind()).is_some_and(|info| info.expr == RelocExpr::Symbol);
+    Aim { symbol, offset, start: if is_direct { offset } else { start } }
 }
 
 /// Whether a section is a note that belongs to no group and to no other section. What it refers to stays

@@ -4,12 +4,14 @@
 //! `collect_garbage` remembers no paths. With this option, the linker walks its edges once more, serially and
 //! breadth first. This finds the shortest path to each section, and the same path in every link.
 
-use super::collect_garbage::{Reach, Root, Visits, retrace};
+use super::collect_garbage::{Aim, Reach, Root, Visits, retrace};
 use crate::arch::Target;
 use crate::diag::words::shown;
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
+use crate::merge::UsedOffsets;
+use crate::passes::merge_strings::piece_at;
 use crate::phase::{Bound, SectionStates};
 use crate::script::glob::Glob;
 use crate::symbols::Definition;
@@ -28,13 +30,12 @@ struct Trail {
 
 #[derive(Clone, Copy)]
 struct Step {
-    /// The symbol of the reference, and its addend.
-    by: Option<(SymbolId, u64)>,
+    by: Option<Aim>,
     how: Reach,
 }
 
 impl Visits for Trail {
-    fn section(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool {
+    fn section(&self, id: SectionId, by: Option<Aim>, how: Reach) -> bool {
         self.sections.borrow_mut().try_insert(id, Step { by, how }).is_ok()
     }
 
@@ -60,9 +61,9 @@ enum Line {
 
 /// The paths to all symbols that `--why-live` names: first globals, in the order of their first mention, then
 /// the local symbols of each object.
-pub fn text<T: Target>(link: &Bound<'_, T>, sections: &SectionStates) -> String {
+pub fn text<T: Target>(link: &Bound<'_, T>, sections: &SectionStates, used: &UsedOffsets) -> String {
     let globs: Vec<Glob> = link.config.gc.why_live.iter().map(|pattern| Glob::new(pattern)).collect();
-    let report = Report { link, trail: retrace(link, sections, Trail::default()) };
+    let report = Report { link, used, trail: retrace(link, sections, Trail::default()) };
     let wanted = |name: &[u8]| globs.iter().any(|glob| glob.matches(name));
     let mut text = String::new();
     let mut seen = vec![false; link.globals.len()];
@@ -85,6 +86,7 @@ pub fn text<T: Target>(link: &Bound<'_, T>, sections: &SectionStates) -> String 
 
 struct Report<'l, 'a, T: Target> {
     link: &'l Bound<'a, T>,
+    used: &'l UsedOffsets,
     trail: Trail,
 }
 
@@ -108,8 +110,8 @@ impl<T: Target> Report<'_, '_, T> {
     }
 
     fn is_alive(&self, id: SymbolId) -> bool {
-        if let Some((section, _)) = self.link.symbol_section(id) {
-            return self.trail.sections.borrow().contains_key(&section);
+        if let Some((section, offset)) = self.link.symbol_section(id) {
+            return self.trail.sections.borrow().contains_key(&section) && self.is_used(section, offset);
         }
         match self.link.definition(id) {
             // A library's symbol or a common block has no section. It is alive if a live section refers to
@@ -118,6 +120,14 @@ impl<T: Target> Report<'_, '_, T> {
             Definition::Object { .. } if self.is_common(id) => self.trail.names.borrow().contains_key(&id),
             _ => true,
         }
+    }
+
+    /// Whether an offset of a live section is not in a string or constant that is left out.
+    fn is_used(&self, section: SectionId, offset: u64) -> bool {
+        let Some(used) = self.used.of(section) else { return true };
+        let Some((object, index)) = self.link.locate(section) else { return true };
+        let piece = piece_at(object, index as usize, offset);
+        piece.is_none_or(|(_, bytes, start)| used.any(start as usize..start as usize + bytes.len()))
     }
 
     fn is_common(&self, id: SymbolId) -> bool {
@@ -161,11 +171,10 @@ impl<T: Target> Report<'_, '_, T> {
     /// The symbol by which marking reached a section: the symbol of the relocation. If that is a section
     /// symbol, it is the symbol that encloses the place which the addend selects.
     fn way_in(&self, section: SectionId, step: Step) -> Option<SymbolId> {
-        let (symbol, addend) = step.by?;
+        let Aim { symbol, offset, .. } = step.by?;
         let (file, index) = self.link.symbol_entry(symbol)?;
-        let entry = &self.link.objects[file.index()].symbols[index as usize];
-        match entry.kind() {
-            elf::STT_SECTION => self.enclosing(section, entry.st_value.get().wrapping_add(addend)),
+        match self.link.objects[file.index()].symbols[index as usize].kind() {
+            elf::STT_SECTION => self.enclosing(section, offset),
             _ => Some(symbol),
         }
     }

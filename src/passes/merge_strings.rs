@@ -28,11 +28,12 @@ use crate::elf::consts as elf;
 use crate::ids::{OutputId, SectionId};
 use crate::input::SectionInfo;
 use crate::input::{ObjectFile, SectionClass};
-use crate::merge::{Group, MergeInput, MergedSections, Pieces};
-use crate::phase::{Inputs, Live, MergedSection, RelocNeeds, Scanned, SectionState};
+use crate::merge::{Group, MergeInput, MergedSections, Pieces, UsedOffsets};
+use crate::phase::{Inputs, Live, MergedSection, RelocNeeds, Scanned, SectionState, SectionStates};
 use crate::tables::section::{Kind, SyntheticSection};
 use indexmap::IndexMap;
 use rayon::prelude::*;
+use std::num::NonZeroU32;
 use zerocopy::byteorder::ByteOrder;
 
 /// What sections must have in common to be merged with each other.
@@ -57,12 +58,16 @@ struct Candidate<'a> {
 /// Merged groups of sections, none of them empty. They have no synthetic section yet.
 pub struct Merged<'a> {
     groups: Vec<(Key<'a>, Vec<SectionId>, Group<'a>)>,
+    /// Whether pieces may have been left out.
+    is_partial: bool,
 }
 
-/// Merges pieces. It only reads the link, so another thread can scan relocations at the same time.
-pub fn run<'a, T: Target>(link: &Live<'a, T>) -> Merged<'a> {
+/// Merges pieces, and leaves out those that nothing uses. It only reads the link, so another thread can scan
+/// relocations at the same time.
+pub fn run<'a, T: Target>(link: &Live<'a, T>, used: &UsedOffsets) -> Merged<'a> {
+    let is_partial = !used.is_empty();
     if link.config.layout.optimization == 0 {
-        return Merged { groups: Vec::new() };
+        return Merged { groups: Vec::new(), is_partial };
     }
     let tails = link.config.layout.optimization > 1 && !link.config.is_relocatable();
     let candidates: Vec<Candidate<'a>> = link
@@ -77,8 +82,8 @@ pub fn run<'a, T: Target>(link: &Live<'a, T>) -> Merged<'a> {
         groups.entry(candidate.key).or_default().push(candidate.input);
     }
     let groups: Vec<_> = groups.into_iter().collect();
-    let merged = groups.into_par_iter().flat_map_iter(|(key, inputs)| merge(key, &inputs, tails)).collect();
-    Merged { groups: merged }
+    let merged = groups.into_par_iter().flat_map_iter(|(key, inputs)| merge(key, &inputs, used, tails));
+    Merged { groups: merged.collect(), is_partial }
 }
 
 /// Merges sections of one key into one group, or into several if offsets would not fit into 32 bits. A single
@@ -86,14 +91,15 @@ pub fn run<'a, T: Target>(link: &Live<'a, T>) -> Merged<'a> {
 fn merge<'a>(
     key: Key<'a>,
     inputs: &[MergeInput<'a>],
+    used: &UsedOffsets,
     tails: bool,
 ) -> Vec<(Key<'a>, Vec<SectionId>, Group<'a>)> {
-    match Group::merge(key.pieces, inputs, tails) {
+    match Group::merge(key.pieces, inputs, used, tails) {
         Ok(group) => vec![(key, inputs.iter().map(|input| input.section).collect(), group)],
         Err(_) if inputs.len() > 1 => {
             let (first, second) = inputs.split_at(inputs.len() / 2);
-            let mut groups = merge(key, first, tails);
-            groups.extend(merge(key, second, tails));
+            let mut groups = merge(key, first, used, tails);
+            groups.extend(merge(key, second, used, tails));
             groups
         }
         Err(_) => Vec::new(),
@@ -106,7 +112,7 @@ pub fn place<'a, T: Target>(
     reloc_needs: RelocNeeds,
     groups: Merged<'a>,
 ) -> Scanned<'a, T> {
-    let mut merges = MergedSections::new(live.first_internal() as usize);
+    let mut merges = MergedSections::new(live.first_internal() as usize, groups.is_partial);
     let mut merged: Vec<MergedSection<'a>> = Vec::with_capacity(groups.groups.len());
     for (number, (key, inputs, mut group)) in (0..).zip(groups.groups) {
         let first = inputs[0];
@@ -126,6 +132,32 @@ pub fn place<'a, T: Target>(
     Scanned { live, reloc_needs, merges, merged }
 }
 
+/// The loaded sections that [`run`] will cut into pieces if `--gc-sections` keeps them. References decide on
+/// each of these pieces, and none has been seen yet. Under `-r` all pieces stay: what refers to them may be
+/// in another file.
+pub fn divided_by_references<T: Target>(link: &Inputs<'_, T>, sections: &SectionStates) -> UsedOffsets {
+    if link.config.is_relocatable() || link.config.layout.optimization == 0 {
+        return UsedOffsets::default();
+    }
+    let divided = &|object: &ObjectFile<'_, T::E>, index: usize| {
+        let id = object.section_id(index as u32);
+        let loaded = SectionClass::ALLOC | SectionClass::MERGE;
+        let state = SectionState::ALIVE | SectionState::ABSORBED | SectionState::NOT_CONTENT;
+        if !link.class_of(id).contains(loaded) || sections.get(id) & state != SectionState::ALIVE {
+            return None;
+        }
+        let (pieces, bytes) = pieces_of(object, index)?;
+        let size = NonZeroU32::new(bytes.len() as u32)?;
+        can_be_cut(object, index, pieces, bytes).then_some((id, size))
+    };
+    let divided: Vec<_> = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| (1..object.headers.len()).filter_map(move |index| divided(object, index)))
+        .collect();
+    UsedOffsets::new(link.first_internal() as usize, &divided)
+}
+
 fn candidate<'a, T: Target>(
     link: &Live<'a, T>,
     object: &ObjectFile<'a, T::E>,
@@ -136,9 +168,6 @@ fn candidate<'a, T: Target>(
         return None;
     }
     let flags = object.headers[index].sh_flags.get();
-    if flags & REFUSED != 0 {
-        return None;
-    }
     let sections = &link.sections;
     let (alive, collected) = (sections.is_alive(id), sections.is(id, SectionState::COLLECTED));
     if sections.is(id, SectionState::ABSORBED)
@@ -184,6 +213,9 @@ const REFUSED: u64 =
 /// The kind of a section's pieces, and its bytes.
 fn pieces_of<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, index: usize) -> Option<(Pieces, &'a [u8])> {
     let header = &object.headers[index];
+    if header.sh_flags.get() & REFUSED != 0 {
+        return None;
+    }
     let pieces = pieces(header.sh_entsize.get(), header.sh_flags.get())?;
     Some((pieces, object.section_bytes(index).ok()?))
 }
@@ -206,9 +238,6 @@ pub fn piece_at<'a, E: ByteOrder>(
     index: usize,
     offset: u64,
 ) -> Option<(Pieces, &'a [u8], u64)> {
-    if object.headers[index].sh_flags.get() & REFUSED != 0 {
-        return None;
-    }
     let (pieces, bytes) = pieces_of(object, index)?;
     let at = usize::try_from(offset).ok().filter(|&at| at < bytes.len())?;
     if !can_be_cut(object, index, pieces, bytes) {

@@ -83,8 +83,7 @@ impl<T: Target> Geometry<'_, T> {
     /// The output section that has a section's contents. All contents of an absorbed section are in one
     /// output section.
     pub fn output_chunk(&self, id: SectionId) -> Option<ChunkId> {
-        let (section, _) = self.final_place(id, 0)?;
-        self.layout.chunk_with(section)
+        self.layout.chunk_with(self.final_section(id)?)
     }
 
     /// Address of a section; 0 if it is not in the output.

@@ -88,6 +88,14 @@ impl<'a, T: Target> Scanned<'a, T> {
         self.absorbed_place(id, offset)
     }
 
+    /// The section whose contents stand in the output for those of a section, as a whole.
+    pub fn final_section(&self, id: SectionId) -> Option<SectionId> {
+        if !self.sections.is(id, SectionState::ABSORBED) {
+            return Some(id);
+        }
+        self.merges.section_of(id).or_else(|| Some(self.absorbed_place(id, 0)?.0))
+    }
+
     /// [`Self::final_place`] for folded sections and for merged pieces; `None` for others.
     pub fn joined_place(&self, id: SectionId, offset: u64) -> Option<(SectionId, u64)> {
         match self.folds.leader(id) {
@@ -117,7 +125,7 @@ impl<'a, T: Target> Scanned<'a, T> {
         let of_symbols = vec![Needs::empty(); live.symbol_count];
         Scanned {
             reloc_needs: RelocNeeds { of_symbols, ..RelocNeeds::default() },
-            merges: MergedSections::new(0),
+            merges: MergedSections::new(0, false),
             merged: Vec::new(),
             live,
         }

@@ -5,7 +5,7 @@ use crate::arch::target::PltEntry;
 use crate::ids::{SectionId, Slot, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::phase::{Copy, DynamicRow, Geometry, Located, Numbered, Resolved, SectionState};
+use crate::phase::{Copy, DynamicRow, Geometry, Located, Numbered, Resolved, Scanned, SectionState};
 use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::symbols::{LinkerSymbolOrigin, Reserved};
 use crate::tables::section::Kind;
@@ -57,6 +57,24 @@ pub fn target<T: Target>(
         return addend as u64;
     }
     value(link, id).wrapping_add_signed(addend)
+}
+
+/// Whether `S + A` is in a string or constant that the output does not have, because nothing live refers to
+/// it. The arguments are those of [`target`].
+#[inline]
+pub fn is_left_out<T: Target>(
+    link: &Scanned<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    index: u32,
+    addend: i64,
+) -> bool {
+    if !link.merges.is_partial() || index == 0 {
+        return false;
+    }
+    let Some((section, start)) = link.referenced_section(object, index) else { return false };
+    let selects = link.symbol_flags(object.symbol_id(index)).contains(SymbolFlags::SECTION);
+    let offset = if selects { start.wrapping_add_signed(addend) } else { start };
+    link.merges.leaves_out(section, offset)
 }
 
 /// Address of the GOT slot with a symbol's offset from the thread pointer. 0 if the symbol has no such slot.

@@ -282,7 +282,9 @@ impl<T: Target> Apply<'_, '_, T> {
         let facts = facts(self.link, index, symbol);
         let addend = relocation.r_addend.get();
         let place = &mut self.out[at as usize..];
-        if facts.contains(SymbolFacts::DISCARDED) || drops_folded && is_folded(self.link, self.object, index)
+        if facts.contains(SymbolFacts::DISCARDED)
+            || drops_folded && is_folded(self.link, self.object, index)
+            || address::is_left_out(self.link, self.object, index, addend)
         {
             let value = match tombstone {
                 Tombstone::Value(value) => value as i64,

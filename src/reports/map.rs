@@ -65,6 +65,10 @@ fn symbols<T: Target>(link: &Placed<'_, T>) -> Vec<PlacedSymbol> {
                 };
                 let owned = Definition::Object { file: object.id, symbol: index as u32 };
                 let is_definition = !link.globals.contains(symbol) || link.definition(symbol) == owned;
+                if link.merges.leaves_out(section, link.symbol_section(symbol).map_or(0, |(_, value)| value))
+                {
+                    return None;
+                }
                 let value = link.values.get(symbol.index()).copied()?;
                 (is_definition && section.is_some()).then_some(PlacedSymbol { section, value, symbol })
             })
@@ -350,7 +354,14 @@ impl<T: Target> Map<'_, '_, T> {
         let info = link.section_info(id);
         let name = format!(" {}", String::from_utf8_lossy(info.name));
         let absorbed = link.sections.is(id, SectionState::ABSORBED);
-        let address = if absorbed { link.absorbed_address(id, 0) } else { link.section_address(id) };
+        let address = if !absorbed {
+            link.section_address(id)
+        } else if link.merges.leaves_out(id, 0) {
+            // Its first piece is not in the output.
+            link.final_section(id).map_or(0, |section| link.section_address(section))
+        } else {
+            link.absorbed_address(id, 0)
+        };
         self.place(&name, if kept { address } else { 0 }, link.section_size(id));
         let file = match link.locate(id) {
             Some((object, _)) => object.name.to_string(),

@@ -17,6 +17,7 @@ use crate::arch::Target;
 use crate::cli::{Config, Explanation, StatsFormat};
 use crate::diag::words::shown;
 use crate::layout::priority::Priorities;
+use crate::merge::UsedOffsets;
 use crate::passes::extract_members::Extracted;
 use crate::passes::lay_out;
 use crate::passes::open_inputs::Opened;
@@ -76,7 +77,12 @@ pub fn symbols<T: Target>(link: &Resolved<'_, T>, printed: &mut String) {
 }
 
 /// `--print-gc-sections`, `--why-live`.
-pub fn collected<T: Target>(link: &Bound<'_, T>, sections: &SectionStates, printed: &mut String) {
+pub fn collected<T: Target>(
+    link: &Bound<'_, T>,
+    sections: &SectionStates,
+    used: &UsedOffsets,
+    printed: &mut String,
+) {
     if !link.config.gc.enabled {
         return;
     }
@@ -87,7 +93,7 @@ pub fn collected<T: Target>(link: &Bound<'_, T>, sections: &SectionStates, print
         }
     }
     if !link.config.gc.why_live.is_empty() {
-        printed.push_str(&crate::passes::explain_liveness::text(link, sections));
+        printed.push_str(&crate::passes::explain_liveness::text(link, sections, used));
     }
 }
 

@@ -12,7 +12,7 @@ use crate::elf::Sym;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::phase::{Inputs, Live, Placed, Resolved, Scanned};
+use crate::phase::{Inputs, Placed, Resolved, Scanned};
 use crate::relocs::address;
 use crate::symbols::MentionedBy;
 use crate::symbols::{Definition, Needs, SymbolFlags};
@@ -124,9 +124,11 @@ pub fn representative<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Symbol
 }
 
 /// Whether a definition of this output is absolute or lies in a section that is laid out.
-fn is_in_output<T: Target>(link: &Live<'_, T>, id: SymbolId) -> bool {
+fn is_in_output<T: Target>(link: &Scanned<'_, T>, id: SymbolId) -> bool {
     match link.symbol_section(id) {
-        Some((section, _)) => link.sections.is_alive(section),
+        Some((section, offset)) => {
+            link.sections.is_alive(section) && !link.merges.leaves_out(section, offset)
+        }
         None => true,
     }
 }

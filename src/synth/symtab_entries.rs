@@ -236,6 +236,11 @@ fn locals<'l, 'a, T: Target>(
             // addend may lead behind the piece.
             return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
         }
+        if let SymbolPlace::Section(section) = object.symbol_place(index as usize)
+            && link.merges.leaves_out(object.section_id(section), symbol.st_value.get())
+        {
+            return None;
+        }
         if referenced {
             return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
         }
@@ -280,7 +285,10 @@ fn globals<'l, 'a, T: Target>(
             return None;
         }
         let is_left_out = match object.symbol_place(symbol as usize) {
-            SymbolPlace::Section(section) => !is_written(link, object.section_id(section)),
+            SymbolPlace::Section(section) => {
+                let (section, value) = (object.section_id(section), object.symbols[symbol as usize].st_value);
+                !is_written(link, section) || link.merges.leaves_out(section, value.get())
+            }
             SymbolPlace::Common => link.symbol_flags(id).contains(SymbolFlags::DISCARDED),
             SymbolPlace::Undefined | SymbolPlace::Absolute => false,
         };

@@ -8,6 +8,7 @@ use crate::frames::Frames;
 use crate::ids::{FileId, RuleId};
 use crate::input::InputStore;
 use crate::input::object::FileName;
+use crate::merge::UsedOffsets;
 use crate::passes::keep_eh_frames;
 use crate::phase::{Bound, Folds, Inputs, Resolved, SectionStates, Session, Synthesized};
 use crate::region::Region;
@@ -100,7 +101,7 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
     bound.matched.plan.add_orphan_output(b".rodata");
     let sections = SectionStates::of_inputs(&bound.section_states);
     let live = keep_eh_frames::run(bound, sections, Folds::default());
-    let groups = run(&live);
+    let groups = run(&live, &UsedOffsets::default());
     let link = place(live, RelocNeeds::default(), groups);
     let sections = link.merged.iter().enumerate();
     sections
