@@ -8,7 +8,7 @@
 use crate::commands::output;
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The packages that a machine must have for this project. They and their dependencies count as installed.
@@ -108,6 +108,15 @@ pub fn fetch_and_unpack(view: &Path, options: &[String], packages: &[&str], root
         }
     }
     Ok(())
+}
+
+/// Downloads a package without its dependencies. Returns its file.
+pub fn fetch_alone(view: &Path, options: &[String], package: &str) -> Result<PathBuf> {
+    let archives = view.join("cache/archives");
+    std::fs::create_dir_all(&archives)?;
+    download(view, options, &["download", "-qq", package], &archives)?;
+    let mut files = std::fs::read_dir(&archives)?.filter_map(|entry| Some(entry.ok()?.path()));
+    files.find(|file| file.extension().is_some_and(|e| e == "deb")).context("apt-get has downloaded nothing")
 }
 
 /// Downloads the source of a package as its authors released it, and unpacks it into the folder, without the

@@ -83,7 +83,7 @@ struct Step {
     fetch: fn(&Peers) -> Result<()>,
 }
 
-const STEPS: [Step; 28] = [
+const STEPS: [Step; 29] = [
     Step { name: "binutils that emit SFrame V3 (sid)", for_tests: true, fetch: |p| p.binutils("sid") },
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
     Step {
@@ -115,6 +115,7 @@ const STEPS: [Step; 28] = [
     Step { name: "BOLT", for_tests: false, fetch: Peers::bolt },
     Step { name: "UPX (sid)", for_tests: false, fetch: Peers::upx },
     Step { name: "glibc's source (experimental)", for_tests: false, fetch: Peers::glibc },
+    Step { name: "gcc's tests of exceptions (bookworm)", for_tests: false, fetch: Peers::gcc_tests },
     Step { name: "wild", for_tests: false, fetch: Peers::wild },
 ];
 
@@ -389,6 +390,35 @@ impl Peers {
         let program = bin.join("bison");
         let exec = format!("{line} {} exec '{}' \"$@\"", library_path(&root), program.display());
         self.script("glibc-tools", "bison", &exec)
+    }
+
+    /// Parts of the suite of a compiler and its C++ library. Debian's package has their whole source.
+    fn gcc_tests(&self) -> Result<()> {
+        const PARTS: [&str; 4] = [
+            "*/gcc/testsuite/g++.dg/eh/*",
+            "*/gcc/testsuite/gcc.dg/cleanup-*",
+            "*/libstdc++-v3/testsuite/18_support/*",
+            "*/libstdc++-v3/testsuite/util/*",
+        ];
+        let view = self.folder.join("apt/alone-bookworm");
+        let sources = format!("deb {} bookworm main\n", apt::mirror()?);
+        let options = apt::options(&view, Some(&sources))?;
+        let package = apt::fetch_alone(&view, &options, "gcc-12-source")?;
+        let (root, tests) = (view.join("root"), self.folder.join("gcc-tests"));
+        output(Command::new("dpkg").arg("-x").arg(&package).arg(&root))?;
+        let mut files =
+            std::fs::read_dir(root.join("usr/src/gcc-12"))?.filter_map(|entry| Some(entry.ok()?.path()));
+        let is_source = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("gcc-") && name.ends_with(".tar.xz")
+        };
+        let archive = files.find(is_source).context("no archive in gcc's source package")?;
+        std::fs::create_dir_all(&tests)?;
+        let mut tar = Command::new("tar");
+        tar.arg("-xf").arg(archive).arg("-C").arg(tests).args(["--strip-components=1", "--no-same-owner"]);
+        output(tar.arg("--wildcards").args(PARTS))?;
+        std::fs::remove_dir_all(view)?;
+        Ok(())
     }
 
     fn clang(&self) -> Result<()> {

@@ -20,6 +20,7 @@ mod call_graphs;
 mod cargo;
 mod compact;
 mod compare;
+mod exceptions;
 mod faults;
 mod gdb_index;
 mod glibc;
@@ -212,6 +213,11 @@ fn subjects() -> Vec<Subject> {
             "unwind-table",
             "Tables in place of .eh_frame: every register at every address of well-known files",
             unwind_table::unwind_table,
+        ),
+        Subject::plain(
+            "exceptions",
+            "gcc's own tests of exceptions, by one table in place of .eh_frame",
+            exceptions::exceptions,
         ),
         Subject::of::<SframeCommand>(
             "light",
