@@ -265,6 +265,64 @@ fn functions_behind_a_terminator_are_those_that_the_search_table_leads_to() {
     }
 }
 
+/// A program with an old FDE, as tools leave it that rewrite functions: the third one describes the code of
+/// the second one, and `.eh_frame_hdr` does not lead to it.
+fn with_an_old_fde(program: &Path) -> Vec<u8> {
+    use object::{Object, ObjectSection};
+    let mut bytes = std::fs::read(program).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let section = |name| file.section_by_name(name).unwrap();
+    let (frames, header) = (section(".eh_frame"), section(".eh_frame_hdr"));
+    let place = |section: &object::Section<'_, '_>| section.file_range().unwrap().0 as usize;
+    let (start, table) = (place(&frames), place(&header));
+    let distance = frames.address() as i64 - header.address() as i64;
+    let big = !file.is_little_endian();
+    let word = |bytes: &[u8], at: usize| {
+        let word = *bytes[at..].first_chunk().unwrap();
+        if big { i32::from_be_bytes(word) } else { i32::from_le_bytes(word) }
+    };
+    let put = |bytes: &mut [u8], at: usize, value: i32| {
+        bytes[at..at + 4].copy_from_slice(&if big { value.to_be_bytes() } else { value.to_le_bytes() });
+    };
+    let (mut at, mut fdes) = (start, Vec::new());
+    while word(&bytes, at) > 0 {
+        if word(&bytes, at + 4) > 0 {
+            fdes.push(at);
+        }
+        at += 4 + word(&bytes, at) as usize;
+    }
+    let (new, old) = (fdes[1], fdes[2]);
+    let begin = word(&bytes, new + 8) + (new as i32 - old as i32);
+    put(&mut bytes, old + 8, begin);
+    let count = word(&bytes, table + 8) as usize;
+    let entry = |number: usize| table + 12 + 8 * number;
+    let leads_to = distance as i32 + (old - start) as i32;
+    let of_old = (0..count).find(|&number| word(&bytes, entry(number) + 4) == leads_to).unwrap();
+    bytes.copy_within(entry(of_old + 1)..entry(count), entry(of_old));
+    put(&mut bytes, table + 8, count as i32 - 1);
+    bytes
+}
+
+/// BOLT leaves the FDEs of the functions that it rewrites in place.
+#[test]
+fn old_fdes_of_rewritten_code_are_not_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for machine in ["x86_64", "aarch64", "s390x"] {
+        let whole = fixture(&format!("linked/prog.{machine}.mold3.0"));
+        std::fs::write(path("prog"), with_an_old_fde(&whole)).unwrap();
+        let (status, text, complaint) = sframe(&["attach", "-v", &path("prog"), "-o", &path("attached")]);
+        assert_eq!(status, 0, "{text}{complaint}");
+        assert!(complaint.contains("an old FDE of rewritten code"), "{complaint}");
+        let (status, text, complaint) = sframe(&["verify", &path("attached")]);
+        assert_eq!(status, 0, "{text}{complaint}");
+        assert!(text.contains(".eh_frame_hdr lists new ones: 1") && text.contains(" 0 wrong"), "{text}");
+        assert!(!text.contains("not covered"), "{text}");
+        let (status, text, _) = sframe(&["verify", "--derived", &path("prog")]);
+        assert!(status == 0 && text.contains(" 0 wrong"), "{text}");
+    }
+}
+
 #[path = "../../crates/stacks/tests/common/mod.rs"]
 mod recordings;
 

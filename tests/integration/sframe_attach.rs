@@ -124,6 +124,59 @@ fn the_linker_s_table_is_replaced_under_its_own_name() {
     }
 }
 
+/// Readers believe every table, so none may stay as it was before a tool moved the code.
+#[test]
+fn no_other_table_stays_as_it_was() {
+    let work = Work::new();
+    let object = work.cc("a", SOURCE, &["-DSIZE=64"]);
+    let light = work.fixture("v3-gas2.47/inl.x86_64.o");
+    work.sframe(&["split", "--light", "-o", "light.o", &light]).quiet();
+    let options = "-Wl,--sframe-from-eh-frame=missing,--unresolved-symbols=ignore-all,-z,muldefs";
+    work.gxx(&["-o", "program", options, &object, "light.o"]).ok();
+    let sizes = |elf: &Elf| [".sframe", ".sframe_light"].map(|name| elf.section(name).size);
+    assert!(sizes(&work.elf_unchecked("program")).iter().all(|&size| size > 0));
+    work.sframe(&["attach", "-o", "one", "program"]).says(&[".sframe_light is empty now"]);
+    let elf = work.elf_unchecked("one");
+    check_attached(&elf, ".sframe");
+    assert_eq!(elf.section(".sframe_light").size, 0);
+    assert!(work.verified("one").contains(", 0 wrong"));
+    work.command(need!(tools::readelf()), &["-aW", "one"]).quiet();
+    work.sframe(&["attach", "-o", "two", "one"]).quiet();
+    assert_eq!(work.read("two"), work.read("one"), "attaching twice changes nothing more");
+
+    work.sframe(&["attach", "--name", ".sframe_idx", "-o", "named", "one"]).says(&[".sframe is empty now"]);
+    let elf = work.elf_unchecked("named");
+    check_attached(&elf, ".sframe_idx");
+    assert_eq!(elf.section(".sframe").size, 0);
+    assert_eq!(work.run("named"), "thrown 5 1\n");
+}
+
+/// What a tool that moves code leaves: rows for other addresses, here a compact table of zeros.
+#[test]
+fn a_compact_table_is_made_anew_beside_the_blob() {
+    let work = Work::new();
+    let object = work.cc("a", SOURCE, &["-DSIZE=64"]);
+    work.gxx(&["-o", "program", "-Wl,--sframe-index=compact,--sframe-from-eh-frame=all", &object]).ok();
+    let elf = work.elf_unchecked("program");
+    let table = elf.section(".sframe_compact");
+    let mut stale = elf.bytes.clone();
+    let end = (table.offset + table.size) as usize;
+    stale[end - table.size as usize / 2..end].fill(0);
+    work.write("stale", stale);
+    work.command("chmod", &["+x", "stale"]).quiet();
+    let outcome = work.sframe(&["verify", "stale"]);
+    assert_eq!(outcome.code, Some(1), "{outcome}");
+    assert!(outcome.stdout.contains("sframe attach makes the rows anew"), "{outcome}");
+    work.sframe(&["attach", "-o", "one", "stale"]).ok();
+    let elf = work.elf_unchecked("one");
+    check_attached(&elf, ".sframe");
+    assert!(elf.section(".sframe_compact").size > 0);
+    assert!(work.verified("one").contains(", 0 wrong"));
+    assert_eq!(work.run("one"), "thrown 5 1\n");
+    work.sframe(&["attach", "-o", "two", "one"]).ok();
+    assert_eq!(work.read("two"), work.read("one"));
+}
+
 #[test]
 fn a_library_with_frames_loads_and_keeps_its_build_id_unless_asked() {
     let work = Work::new();

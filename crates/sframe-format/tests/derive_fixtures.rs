@@ -209,3 +209,56 @@ fn behind_a_terminator_are_the_functions_that_the_table_leads_to() {
         assert_eq!(functions(&twice, Some((&first, at))).len(), whole.len(), "{name}");
     }
 }
+
+/// The same section twice, and both describe the same code, as after a tool that rewrites functions. The FDEs
+/// that the table leads to count.
+#[test]
+fn of_two_fdes_of_the_same_code_the_listed_one_counts() {
+    for fixture in common::all().iter().filter(|fixture| !fixture.relocatable && !fixture.eh_frame.is_empty())
+    {
+        let (name, section) = (fixture.name(), fixture.eh_frame_address);
+        let abi = Section::new(&fixture.data, fixture.address).blob_at(0).unwrap().header().abi;
+        let endian = abi.endian();
+        let (mut again, mut fdes, mut at) = (Vec::new(), Vec::new(), 0);
+        while let Some(length) = endian.read_u32(&fixture.eh_frame, at).filter(|&length| length > 0) {
+            let end = at + 4 + length as usize;
+            again.extend(&fixture.eh_frame[at..end]);
+            if endian.read_u32(&fixture.eh_frame, at + 4) != Some(0) {
+                fdes.push(at);
+            }
+            at = end;
+        }
+        let shift = again.len();
+        for start in fdes.iter().map(|fde| fde + 8) {
+            let distance = endian.read_i32(&again, start).unwrap() - shift as i32;
+            let big = endian == sframe_format::Endian::Big;
+            let bytes = if big { distance.to_be_bytes() } else { distance.to_le_bytes() };
+            again[start..start + 4].copy_from_slice(&bytes);
+        }
+        let twice = [&fixture.eh_frame[..shift], &again].concat();
+        let functions = |data: &[u8], header: Option<(&[u8], u64)>| {
+            let (mut found, mut replaced) = (Vec::new(), Vec::new());
+            for_each_linked(abi, data, section, header, |source, function| match function {
+                Err(Reason::Replaced) => replaced.push(source.offset),
+                function => found.push((source.address, source.offset, function.cloned())),
+            })
+            .unwrap();
+            (found, replaced)
+        };
+        let (whole, _) = functions(&fixture.eh_frame, None);
+        assert_eq!(functions(&twice, None).0.len(), 2 * whole.len(), "{name}");
+        for behind in [0, shift] {
+            let table: Vec<(u64, usize)> =
+                whole.iter().map(|(address, offset, _)| (*address, offset + behind)).collect();
+            let table = header(abi, section + 0x10000, section, &table);
+            let (found, replaced) = functions(&twice, Some((&table, section + 0x10000)));
+            let expected: Vec<_> = whole
+                .iter()
+                .map(|(address, offset, rows)| (*address, offset + behind, rows.clone()))
+                .collect();
+            assert_eq!(found, expected, "{name}");
+            let others: Vec<usize> = fdes.iter().map(|offset| offset + (shift - behind)).collect();
+            assert_eq!(replaced, others, "{name}");
+        }
+    }
+}

@@ -6,9 +6,11 @@
 //! end ([`segment`]). No byte of code or data moves, so the file runs as before.
 //!
 //! `PT_GNU_SFRAME` covers the blob, and the section header table names it if the file has one. A compact
-//! table is no SFrame, so it gets no program header of its own.
+//! table is no SFrame, so it gets no program header of its own. Other tables of the file do not stay as they
+//! were ([`others`]).
 
 mod build_id;
+mod others;
 mod segment;
 
 use super::args::{self, Attach, BuildId};
@@ -119,7 +121,42 @@ fn attach_image<E: ByteOrder>(image: &Image<'_, E>, arguments: &Attach) -> Resul
         }
     };
     functions.keep_code(image);
-    change_file(image, &functions, &Change::new(image, &arguments.change, abi))
+    let change = Change::new(image, &arguments.change, abi);
+    let mut made = changed(image, &functions, &change)?;
+    if matches!(change.form, Form::Blob(_)) {
+        made = renew_others::<E>(image.name, made, &functions, &change)?;
+    }
+    if others::has_whole_table(image) {
+        tell(&format!(
+            "{}: the table of --unwind-table stays as it was linked; if code has moved since, link again",
+            image.name
+        ));
+    }
+    finish::<E>(image.name, made, &change)
+}
+
+/// Empties the other SFrame sections of a file that has got a new one, and makes its compact table anew.
+fn renew_others<E: ByteOrder>(
+    name: &str,
+    (bytes, mut left_out): (Vec<u8>, Vec<String>),
+    functions: &Functions,
+    change: &Change,
+) -> Result<(Vec<u8>, Vec<String>), Problem> {
+    let (bytes, emptied) = others::empty(&Image::<E>::parse(name, &bytes)?, &change.section);
+    for section in emptied {
+        let kept = String::from_utf8_lossy(&change.section);
+        tell(&format!("{name}: {section} is empty now: {kept} has the rows of all functions"));
+    }
+    let image = Image::<E>::parse(name, &bytes)?;
+    if !others::has_compact(&image) {
+        return Ok((bytes, left_out));
+    }
+    let section = compact::SECTION_NAME.as_bytes();
+    let (bytes, more) = put(&image, functions, Form::Compact, section, change.abi)?;
+    left_out.extend(more);
+    left_out.sort_unstable();
+    left_out.dedup();
+    Ok((bytes, left_out))
 }
 
 /// Checks that this command can change the file, and that the file still works afterwards.
@@ -161,22 +198,49 @@ pub fn change_file<E: ByteOrder>(
     functions: &Functions,
     change: &Change,
 ) -> Result<(), Problem> {
+    finish::<E>(image.name, changed(image, functions, change)?, change)
+}
+
+/// The bytes of the changed file, and a line for each function that was left out.
+fn changed<E: ByteOrder>(
+    image: &Image<'_, E>,
+    functions: &Functions,
+    change: &Change,
+) -> Result<(Vec<u8>, Vec<String>), Problem> {
     check(image)?;
     if functions.list.iter().all(|(_, function)| function.size == 0) {
         report(image.name, &functions.left_out, change.verbose);
         return Err(image.problem("no function to describe"));
     }
-    let blob = |address| match change.form {
+    put(image, functions, change.form, &change.section, change.abi)
+}
+
+/// Puts one table into a file.
+fn put<E: ByteOrder>(
+    image: &Image<'_, E>,
+    functions: &Functions,
+    form: Form,
+    section: &[u8],
+    abi: Abi,
+) -> Result<(Vec<u8>, Vec<String>), Problem> {
+    let table = |address| match form {
         Form::Blob(options) => functions.write(image.name, options, address),
-        Form::Compact => functions.write_compact(image.name, change.abi, address),
+        Form::Compact => functions.write_compact(image.name, abi, address),
     };
-    let compact = matches!(change.form, Form::Compact);
-    let (mut bytes, left_out) = segment::put(image, &change.section, compact, &blob)?;
+    segment::put(image, section, matches!(form, Form::Compact), &table)
+}
+
+/// Writes the changed file.
+fn finish<E: ByteOrder>(
+    name: &str,
+    (mut bytes, left_out): (Vec<u8>, Vec<String>),
+    change: &Change,
+) -> Result<(), Problem> {
     if change.build_id == BuildId::Recompute {
-        build_id::recompute::<E>(image.name, &mut bytes)?;
+        build_id::recompute::<E>(name, &mut bytes)?;
     }
     replace_file(&change.output, &bytes, Some(&change.input))?;
-    report(image.name, &left_out, change.verbose);
+    report(name, &left_out, change.verbose);
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 //! without a conversion to SFrame. It shares no code with the derivation of SFrame from `.eh_frame`. If it
 //! did, the verifier would repeat a mistake of the derivation and call the result right.
 
+use super::overlap::Covered;
 use gimli::{
     BaseAddresses, CieOrFde, EhFrame, EndianSlice, RegisterRule, RunTimeEndian, StoreOnHeap, UnwindContext,
     UnwindSection,
@@ -138,6 +139,8 @@ pub struct CallFrames<'data> {
     pub functions: Vec<CfiFunction<'data>>,
     /// FDEs that cannot be read, with their offsets. The last error may have ended the reading.
     pub unreadable: Vec<(usize, gimli::Error)>,
+    /// Number of FDEs that are not in `functions`, because `.eh_frame_hdr` lists others of the same code.
+    pub replaced: u64,
     section: EhFrame<Bytes<'data>>,
     bases: BaseAddresses,
     abi: Abi,
@@ -158,11 +161,13 @@ impl<'data> CallFrames<'data> {
             section.set_vendor(gimli::Vendor::AArch64);
         }
         let bases = BaseAddresses::default().set_eh_frame(address);
-        let mut frames = Self { functions: Vec::new(), unreadable: Vec::new(), section, bases, abi };
+        let mut frames =
+            Self { functions: Vec::new(), unreadable: Vec::new(), replaced: 0, section, bases, abi };
         frames.read_functions(prepared);
         if let Some(header) = header {
             let listed = listed(endian, header, address);
             frames.read_listed(prepared, &listed);
+            frames.leave_out_replaced(&listed);
         }
         frames.functions.sort_by_key(|function| (function.range.start, function.range.end, function.offset));
         frames
@@ -224,6 +229,20 @@ impl<'data> CallFrames<'data> {
             let fde = self.section.fde_from_offset(&self.bases, place, EhFrame::cie_from_offset);
             self.add(prepared, entry.offset, fde);
         }
+    }
+
+    /// Removes the FDEs that tools left when they rewrote functions: their offsets are not in this set, and
+    /// an FDE whose offset is in it describes the same code.
+    fn leave_out_replaced(&mut self, listed: &BTreeSet<u64>) {
+        let is_listed = |function: &CfiFunction<'_>| listed.contains(&(function.offset as u64));
+        let by_table = self.functions.iter().filter(|function| is_listed(function));
+        let by_table = Covered::new(by_table.map(|function| function.range.clone()).collect());
+        let before = self.functions.len();
+        self.functions.retain(|function| {
+            let range = &function.range;
+            is_listed(function) || by_table.missing(range) == range.end - range.start
+        });
+        self.replaced = (before - self.functions.len()) as u64;
     }
 
     /// The section, for expressions.

@@ -94,6 +94,8 @@ pub struct Comparison {
     pub differences: Vec<Difference>,
     /// FDEs of `.eh_frame` that could not be read: offset and reason.
     pub unreadable: Vec<(usize, String)>,
+    /// Number of FDEs that were not compared, because `.eh_frame_hdr` lists others of the same code.
+    pub replaced: u64,
 }
 
 /// An SFrame function, or an entry of a compact table.
@@ -187,6 +189,7 @@ pub fn compare(abi: Abi, version: Version, input: &Input<'_>) -> Comparison {
         let frames = CallFrames::read(abi, &prepared, section.address, input.eh_frame_header());
         let unreadable = frames.unreadable.iter().map(|(offset, error)| (*offset, error.to_string()));
         result.unreadable.extend(unreadable);
+        result.replaced += frames.replaced;
         let mut comparer = Comparer {
             abi,
             frames: &frames,

@@ -10,6 +10,7 @@ use crate::open::{Input, Kind, Problem};
 use crate::report::{Outcome, hexadecimal, print_json, write};
 use diagnostics::words;
 use serde::Serialize;
+use sframe_format::compact::SECTION_NAME;
 use sframe_format::verify::{FindingKind, Severity};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -20,6 +21,8 @@ const SHOWN: usize = 20;
 /// What helps if a table is not that of the code beside it, as after tools that move code.
 const ATTACH: &str =
     "  if a tool has changed the code since the link, sframe attach makes the rows anew from .eh_frame";
+/// What helps if a table says nothing of code that has moved, or was linked without rows.
+const ATTACH_MORE: &str = "  sframe attach makes rows for that code from .eh_frame";
 
 /// The findings about one file.
 #[derive(Debug, Serialize)]
@@ -84,6 +87,8 @@ pub struct ComparisonReport {
     pub differences: Vec<DifferenceReport>,
     /// FDEs of `.eh_frame` that cannot be read.
     pub unreadable: Vec<String>,
+    /// FDEs that were not compared, because `.eh_frame_hdr` lists others of the same code.
+    pub replaced: u64,
 }
 
 /// A difference.
@@ -121,7 +126,7 @@ impl FileReport {
             warnings: 0,
             dead: 0,
             comparison: comparison.map(|found| ComparisonReport::new(input, found, arguments.demangle)),
-            can_attach: input.kind == Kind::Linked && input.sframe.iter().any(|section| !section.derived),
+            can_attach: input.kind == Kind::Linked && can_attach(input),
         };
         for (section, findings) in input.sframe.iter().zip(&verified.structure) {
             for finding in findings {
@@ -147,6 +152,17 @@ impl FileReport {
             }
         }
         report
+    }
+
+    /// The step that mends the file, if one does.
+    fn advice(&self, comparison: &ComparisonReport) -> Option<&'static str> {
+        if !self.can_attach {
+            None
+        } else if comparison.wrong.functions > 0 || self.errors > 0 {
+            Some(ATTACH)
+        } else {
+            comparison.uncovered.contains_key(&Gap::Expressible).then_some(ATTACH_MORE)
+        }
     }
 
     /// Whether there is something wrong. Code that is not covered counts only with `complete`.
@@ -194,8 +210,15 @@ impl ComparisonReport {
             kinds,
             differences: comparison.differences.iter().map(difference).collect(),
             unreadable: comparison.unreadable.iter().map(unreadable).collect(),
+            replaced: comparison.replaced,
         }
     }
+}
+
+/// Whether a file has a table that `sframe attach` makes. Only the linker makes one in place of `.eh_frame`.
+fn can_attach(input: &Input<'_>) -> bool {
+    input.sframe.iter().any(|section| !section.derived)
+        || input.compact.iter().any(|table| table.name == SECTION_NAME)
 }
 
 /// Sums over files.
@@ -366,8 +389,8 @@ fn write_summary(output: &mut dyn Write, report: &FileReport) -> io::Result<()> 
         stretches(comparison.stretches)
     )?;
     write_counts(output, &comparison.kinds, &comparison.uncovered, comparison.extra, comparison.unknown)?;
-    if comparison.wrong.functions > 0 && report.can_attach {
-        writeln!(output, "{ATTACH}")?;
+    if let Some(advice) = report.advice(comparison) {
+        writeln!(output, "{advice}")?;
     }
     if comparison.lost_signals > 0 {
         writeln!(
@@ -382,6 +405,13 @@ fn write_summary(output: &mut dyn Write, report: &FileReport) -> io::Result<()> 
     }
     if !comparison.unreadable.is_empty() {
         writeln!(output, "  FDEs of .eh_frame that cannot be read: {}", comparison.unreadable.len())?;
+    }
+    if comparison.replaced > 0 {
+        writeln!(
+            output,
+            "  old FDEs of rewritten code, for which .eh_frame_hdr lists new ones: {}",
+            comparison.replaced
+        )?;
     }
     Ok(())
 }

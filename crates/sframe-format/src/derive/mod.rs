@@ -17,11 +17,13 @@ mod fde_index;
 mod instructions;
 mod project;
 mod records;
+mod replaced;
 mod rows;
 mod search_table;
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 
 use crate::abi::Abi;
 use crate::endian::Endian;
@@ -33,6 +35,7 @@ use entries::{Cie, Fde, Frames};
 use expression::PltExpression;
 use project::{Projection, project};
 use rows::{Columns, Runner};
+use search_table::Header;
 
 pub use cfi::{CfiEntry, CfiParts, CfiReader, CfiReason};
 pub use entries::Pointer;
@@ -93,7 +96,8 @@ pub fn eh_frame_size(endian: Endian, data: &[u8], address: u64, header: Option<(
 /// Like [`for_each`], but for a linked file. `header` are the bytes and the address of its `.eh_frame_hdr`.
 ///
 /// A walk over `.eh_frame` ends at its first terminator. If the table of `header` leads to FDEs after it,
-/// this derives their functions as well, because the table also leads to them at run time.
+/// this derives their functions as well, because the table also leads to them at run time. For the same
+/// reason it leaves an FDE out if the table leads to another one of the same code ([`Reason::Replaced`]).
 ///
 /// # Errors
 /// See [`for_each`].
@@ -105,13 +109,23 @@ pub fn for_each_linked(
     mut take: impl FnMut(Source, Result<&Function, Reason>),
 ) -> Result<(), gimli::Error> {
     let mut deriver = Deriver::new(Frames::new(abi, eh_frame, address));
+    let header = header.and_then(|(data, at)| Header::parse(abi.endian(), data, at, address));
+    let replaced = header.as_ref().map(|header| replaced::replaced(&deriver.frames, header));
+    let replaced = replaced.unwrap_or_default();
     let mut records = deriver.frames.records();
-    records
-        .by_ref()
-        .take_while(|record| !record.behind)
-        .for_each(|record| deriver.record(&record, &mut take));
+    for record in records.by_ref().take_while(|record| !record.behind) {
+        let offset = record.offset;
+        match replaced.binary_search_by_key(&offset, |(offset, _)| *offset) {
+            Ok(place) => {
+                let Range { start: address, end } = replaced[place].1;
+                let source = Source { offset, before: 0, address, size: end - address };
+                take(source, Err(Reason::Replaced));
+            }
+            Err(_) => deriver.record(&record, &mut take),
+        }
+    }
     records.finish_walk()?;
-    let behind = header.map(|header| records::listed_behind(abi, eh_frame, address, header));
+    let behind = header.map(|header| records::listed_behind(abi, eh_frame, &header));
     behind.unwrap_or_default().iter().for_each(|record| deriver.record(record, &mut take));
     Ok(())
 }

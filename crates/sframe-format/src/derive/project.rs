@@ -34,6 +34,8 @@ pub enum Reason {
     FramePointer,
     /// The caller's frame pointer is lost, and SFrame cannot express that.
     LostFramePointer,
+    /// `.eh_frame_hdr` lists not this FDE but another one of the same code: a tool has rewritten the code.
+    Replaced,
 }
 
 impl fmt::Display for Reason {
@@ -49,6 +51,7 @@ impl fmt::Display for Reason {
             Self::ReturnAddress => f.pad("the rule of the return address has no SFrame form"),
             Self::FramePointer => f.pad("the rule of the frame pointer has no SFrame form"),
             Self::LostFramePointer => f.pad("the caller's frame pointer is lost (undefined)"),
+            Self::Replaced => f.pad("an old FDE of rewritten code; .eh_frame_hdr lists a new one"),
         }
     }
 }

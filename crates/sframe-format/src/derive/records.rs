@@ -100,15 +100,7 @@ pub(super) fn extent(endian: Endian, data: &[u8], address: u64, header: Option<(
 }
 
 /// The FDEs after a terminator that a table leads to, ascending.
-pub(super) fn listed_behind(
-    abi: Abi,
-    data: &[u8],
-    address: u64,
-    (header, header_address): (&[u8], u64),
-) -> Vec<Record> {
-    let Some(header) = Header::parse(abi.endian(), header, header_address, address) else {
-        return Vec::new();
-    };
+pub(super) fn listed_behind(abi: Abi, data: &[u8], header: &Header<&[u8]>) -> Vec<Record> {
     let mut listed: Vec<u64> = header.offsets().collect();
     listed.sort_unstable();
     let last = listed.last().copied().unwrap_or(0);
