@@ -141,3 +141,27 @@ fn the_functions_that_run_now_are_shown() {
     assert!(shown.contains("   self    total  function\n"), "{shown}{said}");
     assert!(!shown.contains('\x1b') && shown.lines().any(|line| line.contains("%  ")), "{shown}");
 }
+
+/// The program has loaded an object file by itself, and told gdb of it.
+#[test]
+fn code_that_gdb_is_told_of_has_names_and_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let built = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (program, object) = (built("program"), built("made.o"));
+    let source = |name: &str| format!("{}/tests/jit/{name}", env!("CARGO_MANIFEST_DIR"));
+    let gcc = |words: &[&str]| assert!(Command::new("gcc").args(words).status().unwrap().success());
+    gcc(&["-O2", "-o", &program, &source("main.c")]);
+    gcc(&["-O2", "-fomit-frame-pointer", "-c", "-o", &object, &source("made.c")]);
+    let Some(recorded) = record(&["--", &program, &object]) else { return };
+    assert_eq!(recorded.status, Some(0), "{}", recorded.said);
+    let called = |sample: &&Value| {
+        let frames = sample["frames"].as_array().unwrap();
+        let place = frames.iter().position(|frame| frame["function"] == "made");
+        place.is_some_and(|place| {
+            frames[place]["file"] == "[code in memory]" && frames[place + 1]["function"] == "main"
+        })
+    };
+    let all = recorded.samples.iter().filter(|sample| sample["process"] == "program");
+    let (called, all) = (all.clone().filter(called).count(), all.count());
+    assert!(called > 0 && called * 10 >= all * 8, "{called} of {all}: {}", recorded.said);
+}

@@ -50,6 +50,38 @@ typedef struct sframe_frame {
  * at the fork. */
 void sframe_refresh(void);
 
+/* Code that a compiler has made as the program runs, and its SFrame section. The numbers are those that the
+ * kernel's proposed system call sframe_register takes. */
+typedef struct sframe_jit_code {
+    uint64_t sframe_start; /* address of the section */
+    uint64_t sframe_size;  /* its bytes */
+    uint64_t text_start;   /* address of the code */
+    uint64_t text_size;    /* its bytes */
+} sframe_jit_code;
+
+/* Tells of such code; call it before the code runs. Both must stay as they are until sframe_jit_unregister.
+ * Profilers outside (`sframe record`) see it at once, and sframe_backtrace after the next sframe_refresh.
+ * Returns -1 if one of the two is empty or ends behind the last address. Not in a signal handler. */
+int sframe_jit_register(const sframe_jit_code *code);
+
+/* Tells that the code whose section starts here is gone; call it before its memory is used for something
+ * else. Returns -1 if there is no such code. Not in a signal handler. */
+int sframe_jit_unregister(uint64_t sframe_start);
+
+/* Where profilers look: the list of all such code, newest first. A compiler that does not use this library may
+ * define the symbol itself, as an object with its size in the symbol table of the program or of a library,
+ * and link and unlink entries with one store each. */
+struct sframe_jit_entry {
+    struct sframe_jit_entry *next;
+    sframe_jit_code code;
+};
+struct sframe_jit_descriptor {
+    uint32_t version;    /* 1 */
+    uint32_t entry_size; /* at least that of struct sframe_jit_entry */
+    struct sframe_jit_entry *first;
+};
+extern struct sframe_jit_descriptor __sframe_jit_descriptor;
+
 /* Frames of this thread: from the code that a signal interrupted if `context` is the third argument of the
  * handler, or from the caller if it is null. Returns their number, at most 256, or 255 if `context` is
  * null; `*end` becomes one of enum sframe_end. May be called in a signal handler: it allocates nothing and

@@ -1,6 +1,8 @@
 //! The C interface, which `include/sframe-unwind.h` declares and describes.
 
 use crate::local::{End, Frame, Local, NATIVE};
+use crate::made;
+pub use crate::made::Code;
 use sframe_format::{
     Abi, FileRows, FrameAddress, Module, ModuleId, Registers, RuleCache, Source, UnwindError, Unwinder,
 };
@@ -71,6 +73,22 @@ pub extern "C" fn sframe_end_text(end: c_int) -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn sframe_refresh() {
     LOCAL.refresh();
+}
+
+/// Tells of code that was made; see the header.
+///
+/// # Safety
+/// `code` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sframe_jit_register(code: *const Code) -> c_int {
+    // SAFETY: as the caller says.
+    if made::register(unsafe { *code }) { 0 } else { -1 }
+}
+
+/// Tells that code is gone; see the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn sframe_jit_unregister(sframe_start: u64) -> c_int {
+    if made::unregister(sframe_start) { 0 } else { -1 }
 }
 
 /// The frames of this thread; see the header.

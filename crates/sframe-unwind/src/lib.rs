@@ -11,6 +11,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `loaded` | the files that the dynamic linker has loaded |
+//! | `made` | code that the program made, with its frames |
 //! | `memory` | reads that cannot fault |
 //! | [`local`] | snapshots and walks |
 //! | `current` | a value that is replaced while others look at it |
@@ -40,6 +41,7 @@ pub mod c;
 mod current;
 mod loaded;
 pub mod local;
+mod made;
 mod memory;
 mod process;
 mod slot;

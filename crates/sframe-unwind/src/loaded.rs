@@ -44,6 +44,14 @@ impl Key {
 }
 
 impl Loaded {
+    /// Code that was made, with the address and the size of its SFrame section. If it is known, the section
+    /// is not copied.
+    pub fn made(key: Key, (start, size): (u64, u64), is_known: bool) -> Self {
+        let mut bytes = Vec::new();
+        let is_read = !is_known && append(start, size, &mut bytes);
+        Self { key, sframe: is_read.then_some((bytes, start)), table: None, eh_frame: None }
+    }
+
     /// Its rows, in a form for fast look-ups.
     pub fn rows(self, abi: Abi) -> FileRows<Vec<u8>> {
         let mut rows = FileRows::default();

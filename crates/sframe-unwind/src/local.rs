@@ -2,6 +2,7 @@
 
 use crate::current::{Current, Scratch};
 use crate::loaded::{Key, loaded};
+use crate::made::made;
 use crate::memory::Memory;
 use crate::process;
 use crate::slot::{Guarded, Slot};
@@ -99,9 +100,10 @@ impl Local {
         }
     }
 
-    /// Reads the loaded files. Call it once at the start, and again after files were loaded or unloaded. Do
-    /// not call it in a signal handler: it allocates. It waits for walks that still use the previous
-    /// snapshot, but for no walk that begins later.
+    /// Reads the loaded files, and the frames of code that was made and registered
+    /// ([`c::sframe_jit_register`](crate::c::sframe_jit_register)). Call it once at the start, and again
+    /// after files were loaded or unloaded. Do not call it in a signal handler: it allocates. It waits for
+    /// walks that still use the previous snapshot, but for no walk that begins later.
     ///
     /// A child of a fork continues with its parent's snapshot and can refresh it, whatever other threads of
     /// the parent did.
@@ -111,7 +113,8 @@ impl Local {
     }
 
     fn read_files(&self, process: u32, (known, last): &mut Known) {
-        let files = process::without_forks(|| loaded(&mut |key| known.contains_key(key)));
+        let mut files = process::without_forks(|| loaded(&mut |key| known.contains_key(key)));
+        files.extend(made(&mut |key| known.contains_key(key)));
         let mut unwinder = Unwinder::new(NATIVE);
         let mut kept = BTreeMap::new();
         for file in files {

@@ -13,6 +13,8 @@ use crate::image::{Image, Sources};
 use crate::inlines::Inlines;
 use crate::jit_dump::JitDump;
 use crate::jit_map::JitMap;
+use crate::jit_object::JitObject;
+use crate::jit_objects::{JitObjects, Kind, descriptors};
 use crate::kernel::{KERNEL, running_build_id};
 use crate::rows::{ReadTime, Rows};
 use crate::running::{Identity, REPLACED, Running};
@@ -20,11 +22,12 @@ use crate::symbols::Symbols;
 use crate::table::Table;
 use hashbrown::{Equivalent, HashMap};
 use sframe_format::abi::Register;
-use sframe_format::{Abi, FileRows, FrameAddress, RegisterRule, Registers, UnwindError};
-use std::cell::OnceCell;
+use sframe_format::{Abi, FileRows, FrameAddress, Module, RegisterRule, Registers, UnwindError};
+use std::cell::{OnceCell, RefCell};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -63,6 +66,18 @@ pub struct MappedFile {
     table: OnceCell<Option<Table>>,
     symbols: OnceCell<Symbols>,
     inlines: OnceCell<Option<Inlines>>,
+    /// The descriptors of lists of code, with the addresses that the file states.
+    descriptors: OnceCell<Vec<(Kind, u64)>>,
+}
+
+/// The lists of code of a process that runs.
+struct InMemory {
+    /// The number of its mapped files when they were looked for.
+    files: usize,
+    /// Where its descriptors are.
+    descriptors: Vec<(Kind, u64)>,
+    /// `None`: it has no lists, or its memory cannot be read.
+    objects: Option<JitObjects>,
 }
 
 impl MappedFile {
@@ -159,6 +174,8 @@ pub struct Files {
     build_ids: HashMap<String, Vec<u8>>,
     /// What processes have written of the code that they have made.
     jit_dumps: HashMap<u32, JitDump>,
+    /// What processes that run keep in memory of such code.
+    jit_objects: RefCell<HashMap<u32, InMemory>>,
     /// When the first file could come.
     since: SystemTime,
     reading: ReadTime,
@@ -173,6 +190,7 @@ impl Files {
             by_key: HashMap::new(),
             build_ids: HashMap::new(),
             jit_dumps: HashMap::new(),
+            jit_objects: RefCell::default(),
             since: SystemTime::now(),
             reading: ReadTime::new(options.measure),
             options,
@@ -253,6 +271,7 @@ impl Files {
             table: OnceCell::new(),
             symbols: OnceCell::new(),
             inlines: OnceCell::new(),
+            descriptors: OnceCell::new(),
         });
         id
     }
@@ -368,6 +387,52 @@ impl Files {
     /// What a process has written of the code that it has made.
     pub(crate) fn jit_dump(&self, pid: u32) -> Option<&JitDump> {
         self.jit_dumps.get(&pid)
+    }
+
+    /// What a process that runs keeps in memory of the code at an address. `modules` are its files.
+    #[cold]
+    pub(crate) fn jit_object(
+        &self,
+        pid: u32,
+        modules: &[Module<Bytes>],
+        address: u64,
+    ) -> Option<Rc<JitObject>> {
+        if !self.options.here {
+            return None;
+        }
+        let mut all = self.jit_objects.borrow_mut();
+        let known = all.entry(pid).or_insert(InMemory { files: 0, descriptors: vec![], objects: None });
+        if known.files != modules.len() {
+            known.files = modules.len();
+            let found = self.descriptors_of(modules);
+            if found != known.descriptors {
+                known.objects = JitObjects::open(self.abi, pid, &found);
+                known.descriptors = found;
+            }
+        }
+        known.objects.as_mut()?.now_at(address)
+    }
+
+    /// Where files have descriptors of lists of code.
+    fn descriptors_of(&self, modules: &[Module<Bytes>]) -> Vec<(Kind, u64)> {
+        let of = |module: &Module<Bytes>| {
+            let file = self.get(FileId(module.id().0 as u32))?;
+            let own = file
+                .descriptors
+                .get_or_init(|| file.image().map(Image::bytes).map_or(vec![], |bytes| descriptors(bytes)));
+            Some(own.iter().map(|&(kind, own)| (kind, own.wrapping_add(module.bias()))).collect::<Vec<_>>())
+        };
+        let mut found: Vec<_> = modules.iter().filter_map(of).flatten().collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// What a process kept in memory of the code at an address, as far as that was read while it ran.
+    pub(crate) fn last_jit_object(&self, pid: u32, address: u64) -> Option<Rc<JitObject>> {
+        let all = self.jit_objects.borrow();
+        let (object, _) = all.get(&pid)?.objects.as_ref()?.at(address)?;
+        Some(Rc::clone(object))
     }
 
     /// The list of the code that a process has made.

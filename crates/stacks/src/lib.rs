@@ -55,6 +55,8 @@ pub mod image;
 mod inlines;
 mod jit_dump;
 mod jit_map;
+mod jit_object;
+mod jit_objects;
 pub mod kernel;
 pub mod live;
 pub mod memory;

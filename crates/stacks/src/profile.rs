@@ -301,6 +301,9 @@ impl Namer<'_> {
         if let Some(name) = self.of_dumped_code(pid, address) {
             return name;
         }
+        if let Some(name) = self.of_code_in_memory(pid, address) {
+            return name;
+        }
         let map = self.made.entry(pid).or_insert_with(|| files.jit_map(pid));
         let Some((map, (name, offset))) = map.as_ref().and_then(|map| Some((map, map.at(address)?))) else {
             return nameless(address, "[anonymous code]");
@@ -330,6 +333,14 @@ impl Namer<'_> {
             place: found.line.filter(|_| self.inlined).map(|(file, line)| (text(file).into_owned(), line)),
             inlined: false,
         })
+    }
+
+    /// The name of code by what its process kept in memory for gdb.
+    fn of_code_in_memory(&self, pid: u32, address: u64) -> Option<Name> {
+        let object = self.files.last_jit_object(pid, address)?;
+        let (name, offset) = object.name_at(address)?;
+        let (function, file) = (demangled(name), "[code in memory]".into());
+        Some(Name { function, known: true, offset: Some(offset), file, place: None, inlined: false })
     }
 
     fn add_of_file(&mut self, id: FileId, address: u64, names: &mut Vec<Name>) {

@@ -35,13 +35,23 @@ fn step_by_cfi<F: FnMut(u64) -> Result<u64, ()>>(
     read: &mut F,
 ) -> Option<Result<Option<StackFrame>, UnwindError>> {
     let topmost = matches!(at, FrameAddress::InstructionPointer(_));
-    let step = match process.place(at.lookup_address()) {
-        Place::File(file, own) => files.get(file)?.step_at(own, topmost, registers, read)?,
-        Place::Anonymous(pid, address) => files.jit_dump(pid)?.step_at(address, topmost, registers, read)?,
+    let (step, source) = match process.place(at.lookup_address()) {
+        Place::File(file, own) => (files.get(file)?.step_at(own, topmost, registers, read)?, Source::EhFrame),
+        Place::Anonymous(pid, address) => {
+            let dumped = files.jit_dump(pid);
+            match dumped.and_then(|dump| dump.step_at(address, topmost, registers, read)) {
+                Some(step) => (step, Source::EhFrame),
+                None => {
+                    let modules = process.unwinder().modules();
+                    let object = files.jit_object(pid, modules, address)?;
+                    object.step_at(address, topmost, registers, read)?
+                }
+            }
+        }
         _ => return None,
     };
     if matches!(step, Err(UnwindError::NoInformation { .. })) {
         return None;
     }
-    Some(step.map(|caller| caller.map(|address| StackFrame { address, source: Source::EhFrame })))
+    Some(step.map(|caller| caller.map(|address| StackFrame { address, source })))
 }

@@ -27,6 +27,8 @@ pub(super) struct Frames<'data> {
     pub section: EhFrame<Slice<'data>>,
     /// Its address.
     pub address: u64,
+    /// The address that pointers relative to text count from, if it is known.
+    text: Option<u64>,
     /// Whether it is `.debug_frame`.
     debug: bool,
 }
@@ -98,7 +100,12 @@ impl<'data> Frames<'data> {
             Endian::Big => RunTimeEndian::Big,
         };
         let (section, data) = (EhFrame::new(data, endian), Slice::new(data, endian));
-        Self { abi, data, section, address, debug: false }
+        Self { abi, data, section, address, text: None, debug: false }
+    }
+
+    /// The same, with the address that pointers relative to text count from.
+    pub fn with_text(self, text: Option<u64>) -> Self {
+        Self { text, ..self }
     }
 
     /// The section `.debug_frame`.
@@ -225,7 +232,7 @@ impl<'data> Frames<'data> {
         let base = match encoding.application() {
             gimli::DW_EH_PE_absptr => 0,
             gimli::DW_EH_PE_pcrel => self.address.wrapping_add(input.offset_from(self.data) as u64),
-            gimli::DW_EH_PE_textrel => return Err(Error::TextRelativePointerButTextBaseIsUndefined),
+            gimli::DW_EH_PE_textrel => self.text.ok_or(Error::TextRelativePointerButTextBaseIsUndefined)?,
             gimli::DW_EH_PE_datarel => return Err(Error::DataRelativePointerButDataBaseIsUndefined),
             gimli::DW_EH_PE_funcrel => return Err(Error::FuncRelativePointerInBadContext),
             _ => return Err(Error::UnsupportedPointerEncoding(encoding)),

@@ -26,6 +26,8 @@ pub struct FdeIndex<D> {
     data: D,
     /// The address of the section.
     address: u64,
+    /// The address that pointers relative to text count from, if it is known.
+    text: Option<u64>,
     /// Whether it is `.debug_frame`.
     debug: bool,
     order: Order<D>,
@@ -48,7 +50,7 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
     /// `.eh_frame_hdr`. If the file has no such section, or one without a table, this takes time in
     /// proportion to the section.
     pub fn new(abi: Abi, eh_frame: D, address: u64, header: Option<(D, u64)>) -> Self {
-        let mut index = Self { abi, data: eh_frame, address, debug: false, order: Order::List(Vec::new()) };
+        let mut index = Self::unordered(abi, eh_frame, address);
         let header = header.and_then(|(data, at)| Header::parse(abi.endian(), data, at, address));
         index.order = header.map_or_else(|| Order::List(index.list()), Order::Header);
         index
@@ -56,10 +58,21 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
 
     /// Makes an index of the section `debug_frame`, in time in proportion to its size.
     pub fn of_debug_frame(abi: Abi, debug_frame: D) -> Self {
-        let mut index =
-            Self { abi, data: debug_frame, address: 0, debug: true, order: Order::List(Vec::new()) };
+        let mut index = Self { debug: true, ..Self::unordered(abi, debug_frame, 0) };
         index.order = Order::List(index.list());
         index
+    }
+
+    /// The same as [`FdeIndex::new`] for code that a program made as it ran. Some compilers write addresses
+    /// relative to the start of the code, `text`, into its `.eh_frame`; linkers write no such addresses.
+    pub fn of_made_code(abi: Abi, eh_frame: D, address: u64, text: u64) -> Self {
+        let mut index = Self { text: Some(text), ..Self::unordered(abi, eh_frame, address) };
+        index.order = Order::List(index.list());
+        index
+    }
+
+    fn unordered(abi: Abi, data: D, address: u64) -> Self {
+        Self { abi, data, address, text: None, debug: false, order: Order::List(Vec::new()) }
     }
 
     /// The rules at `pc`. `None`: no FDE covers it. `Ok(None)`: the FDE that covers it has no row there.
@@ -177,7 +190,7 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         if self.debug {
             return Frames::of_debug(self.abi, &self.data);
         }
-        Frames::new(self.abi, &self.data, self.address)
+        Frames::new(self.abi, &self.data, self.address).with_text(self.text)
     }
 
     fn fde_at<'data>(&self, frames: &Frames<'data>, pc: u64) -> Option<Fde<'data>> {
