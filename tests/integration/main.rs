@@ -68,6 +68,7 @@ mod sframe_derive;
 mod sframe_faults;
 mod sframe_from_eh_frame;
 mod sframe_index;
+mod sframe_kernel;
 mod sframe_light;
 mod sframe_machines;
 mod sframe_matrix;

@@ -85,6 +85,16 @@ impl Bytes {
     pub fn from(&self, offset: usize) -> Option<Bytes> {
         Some(Bytes { bytes: self.bytes.get(offset..)?.to_vec(), big: self.big })
     }
+
+    /// Overwrites bytes.
+    pub fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Overwrites a number of 8 bytes.
+    pub fn put_quad(&mut self, at: usize, value: u64) {
+        self.put(at, &if self.big { value.to_be_bytes() } else { value.to_le_bytes() });
+    }
 }
 
 impl std::ops::Deref for Bytes {

@@ -13,6 +13,7 @@ pub mod machine;
 #[allow(dead_code)] // A vocabulary; not every word is in use.
 pub mod elf;
 pub mod elf_write;
+pub mod kernel_reader;
 pub mod sframe;
 pub mod tools;
 pub mod unwind_runtime;
