@@ -1,9 +1,12 @@
-//! `--enable-non-contiguous-regions`: moves sections that do not fit the region of their output section on to
-//! the next statement that matches them (GNU ld's manual, "Command-line Options").
+//! Moves sections that do not fit the region of their output section on to the next statement that matches
+//! them: all sections with `--enable-non-contiguous-regions` (GNU ld's manual, "Command-line Options"), and
+//! otherwise those of section classes that several output sections name (lld's page about linker scripts).
 //!
-//! The first output section that leaves its region gives up the section that does not fit and all sections
-//! behind it. It does so even if a small one would still fit, so that sections stay in the order of the
-//! script. Then everything is laid out again. A section never goes back, so the loop ends.
+//! With the option, the first output section that leaves its region gives up the section that does not fit
+//! and all sections behind it. It does so even if a small one would still fit, so that sections stay in the
+//! order of the script. Of a region that classes have filled, the last output section gives up the last
+//! sections that can go on, as few as will do. Then everything is laid out again. A section never goes back,
+//! so the loop ends.
 
 use super::place;
 use super::shuffle::InputOrder;
@@ -27,10 +30,14 @@ pub fn run<T: Target>(
     layout_state: &mut LayoutState<'_>,
     alternatives: &mut Alternatives,
 ) -> bool {
-    if !link.config.layout.non_contiguous_regions || link.config.is_relocatable() || link.sink.has_errors() {
+    if link.config.is_relocatable() || link.sink.has_errors() {
         return false;
     }
     let plan = layout_state.plan;
+    if !link.config.layout.non_contiguous_regions {
+        let moving = if plan.classes_spill { last_members(layout_state, alternatives) } else { Vec::new() };
+        return !moving.is_empty() && move_on(link, layout_state, alternatives, &moving);
+    }
     for output in plan.in_order() {
         let moving = behind_region(link, layout_state, output);
         if !moving.is_empty() {
@@ -38,6 +45,44 @@ pub fn run<T: Target>(
         }
     }
     false
+}
+
+/// The last sections of classes in a region that is too full, in the last output section there that has any
+/// with a further rule: as few as make the rest fit.
+fn last_members(layout_state: &LayoutState<'_>, alternatives: &Alternatives) -> Vec<SectionId> {
+    let plan = layout_state.plan;
+    let is_there = |output: &OutputId| {
+        let state = &layout_state.outputs[output.index()];
+        state.in_output && state.region != RegionId::DEFAULT && !plan.outputs[output.index()].overlay
+    };
+    let outputs: Vec<OutputId> = plan.in_order().filter(is_there).collect();
+    let mut excess = vec![0u64; layout_state.regions.len()];
+    for output in &outputs {
+        let state = &layout_state.outputs[output.index()];
+        let over =
+            layout_state.regions[state.region.index()].overflow(state.address.wrapping_add(state.size));
+        let most = &mut excess[state.region.index()];
+        *most = over.max(*most);
+    }
+    let can_go_on = |id: &SectionId| alternatives.get(id).is_some_and(|rules| !rules.is_empty());
+    for output in outputs.iter().rev() {
+        let mut over = excess[layout_state.outputs[output.index()].region.index()];
+        let rules: Vec<RuleId> = plan.outputs[output.index()].rules().collect();
+        let mut moving = Vec::new();
+        for rule in rules.into_iter().rev() {
+            let list = &layout_state.lists[rule.index()];
+            for (&id, &size) in list.items.iter().zip(&list.sizes).rev() {
+                if over > 0 && size > 0 && can_go_on(&id) {
+                    moving.push(id);
+                    over = over.saturating_sub(size);
+                }
+            }
+        }
+        if !moving.is_empty() {
+            return moving;
+        }
+    }
+    Vec::new()
 }
 
 /// The sections of an output section that lie behind its region: the first one that ends behind it, and all

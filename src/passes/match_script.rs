@@ -12,7 +12,7 @@ use crate::cli::{OrphanHandling, Strip};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::elf::{is_alloc, whole_table};
-use crate::ids::{OutputId, RuleId, SectionId, StatementId};
+use crate::ids::{OutputId, RuleId, SectionId};
 use crate::input::group::GroupEntry;
 use crate::input::{ObjectFile, SectionClass, SectionInfo};
 use crate::layout::link_order::{self, dependents_of};
@@ -20,7 +20,7 @@ use crate::layout::orphan::is_debug;
 use crate::layout::spill::Alternatives;
 use crate::phase::{Inputs, Live, Matched, Resolved, SectionState, SectionStates, Synthesized};
 use crate::plan::finder::{RuleFinder, file_of};
-use crate::plan::{Body, LayoutPlan};
+use crate::plan::{Body, LayoutPlan, Rule};
 use crate::rows::filled;
 use crate::script::ast::Constraint;
 use crate::script::glob::Glob;
@@ -99,27 +99,31 @@ fn dissolve_groups<'a, T: Target>(
     inputs
 }
 
-/// `--enable-non-contiguous-regions`: for each section, the further rules that match it, behind the one that
-/// took it. Liveness is frozen, so a section cannot move on to `/DISCARD/`, and the search ends there.
+/// For each section, the further rules that match it, behind the one that took it:
+/// with `--enable-non-contiguous-regions` all, and otherwise those of its section class. Liveness is frozen,
+/// so a section cannot move on to `/DISCARD/`, and the search ends there.
 pub fn alternatives<T: Target>(link: &Live<'_, T>) -> Alternatives {
     let mut found = Alternatives::default();
-    if !link.config.layout.non_contiguous_regions || link.config.is_relocatable() {
+    let (plan, all) = (&link.plan, link.config.layout.non_contiguous_regions);
+    if !(all || plan.classes_spill) || link.config.is_relocatable() {
         return found;
     }
-    let plan = &link.plan;
     let mut disabled = vec![true; plan.outputs.len()];
     plan.in_order().for_each(|output| disabled[output.index()] = false);
     let matching = Matching::new(link, &link.sections, plan);
     for id in (0..link.section_count()).map(SectionId::from_index).filter(|&id| matching.is_matched(id)) {
-        let taken_by = link.rules[id.index()];
-        let Some(mut last) = taken_by.and_then(|rule| plan.rule(rule).statement) else { continue };
+        let Some(mut last) = link.rules[id.index()].map(|rule| plan.rule(rule)) else { continue };
+        if !all && last.class.is_none() {
+            continue;
+        }
         let info = link.section_info(id);
-        while let Some(next) = matching.rule_behind(id, &info, &disabled, last)
+        let is_open =
+            |rule: &Rule, last: &Rule| !disabled[rule.output.index()] && (all || rule.continues(last));
+        while let Some(next) = matching.rule_behind(id, &info, &is_open, last)
             && !plan.rule(next).discard
-            && let Some(statement) = plan.rule(next).statement
         {
             found.entry(id).or_default().push_back(next);
-            last = statement;
+            last = plan.rule(next);
         }
     }
     found
@@ -222,26 +226,27 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     }
 
     fn rule(&self, id: SectionId, info: &SectionInfo<'_>, disabled: &[bool]) -> Option<RuleId> {
-        self.find(id, info, |_, output| !disabled[output])
+        self.find(id, info, |_, rule| !disabled[rule.output.index()])
     }
 
     fn rule_behind(
         &self,
         id: SectionId,
         info: &SectionInfo<'_>,
-        disabled: &[bool],
-        last: StatementId,
+        is_open: &dyn Fn(&Rule, &Rule) -> bool,
+        last: &Rule,
     ) -> Option<RuleId> {
-        self.find(id, info, |statement, output| statement > last.number() && !disabled[output])
+        let behind = last.statement?.number();
+        self.find(id, info, |statement, rule| statement > behind && is_open(rule, last))
     }
 
     /// The first matching rule among the statements that `accept` allows. `accept` gets the number of the
-    /// statement and the row of its output section.
+    /// statement and its first rule.
     fn find(
         &self,
         id: SectionId,
         info: &SectionInfo<'_>,
-        accept: impl Fn(u32, usize) -> bool,
+        accept: impl Fn(u32, &Rule) -> bool,
     ) -> Option<RuleId> {
         let alloc = elf::SHF_ALLOC;
         let flags =

@@ -1,5 +1,6 @@
 //! Builds the layout plan from scripts and options.
 
+use super::classes::Classes;
 use super::memory;
 use super::{Body, Command, LayoutPlan, OutputPlan, Rule};
 use crate::cli::{Config, DefSym, SortSection};
@@ -124,6 +125,8 @@ pub(super) struct Builder<'c> {
     overwrites: Vec<OutputSection>,
     /// The output sections in these commands and of these descriptions.
     inserted: HashSet<OutputId>,
+    /// The section classes of all scripts.
+    classes: Classes,
     pub(super) findings: Vec<Diagnostic>,
 }
 
@@ -137,7 +140,8 @@ impl<'c> Builder<'c> {
             plan.section_starts.insert(name.clone(), *start);
         }
         let (inserts, overwrites) = (Vec::new(), Vec::new());
-        Builder { config, plan, inserts, overwrites, inserted: HashSet::new(), findings: Vec::new() }
+        let (inserted, classes) = (HashSet::new(), Classes::default());
+        Builder { config, plan, inserts, overwrites, inserted, classes, findings: Vec::new() }
     }
 
     fn script(&mut self, script: Script) {
@@ -194,6 +198,12 @@ impl<'c> Builder<'c> {
                 out.push(Command::Output(output));
             }
             SectionsItem::Overlay(overlay) => self.overlay(*overlay, out),
+            SectionsItem::Class(class) => {
+                let statements = class.statements.into_iter();
+                let rules = statements.flat_map(|statement| self.rules(statement)).collect();
+                let defined = self.classes.define(&self.plan, class.name, rules);
+                self.findings.extend(defined.err().map(|finding| *finding));
+            }
         }
     }
 
@@ -231,7 +241,19 @@ impl<'c> Builder<'c> {
         body: &mut Vec<Body>,
     ) {
         match item {
-            BodyItem::Input(statement) => self.rules(output, discard, statement, body),
+            BodyItem::Input(statement) => {
+                for rule in self.rules(statement) {
+                    body.push(self.add_rule(Rule { output, discard, ..rule }));
+                }
+            }
+            BodyItem::Class(name) => match self.classes.name(&mut self.plan, name, discard) {
+                Ok(rules) => {
+                    for rule in rules {
+                        body.push(self.add_rule(Rule { output, discard, ..rule }));
+                    }
+                }
+                Err(finding) => self.findings.push(*finding),
+            },
             BodyItem::Assignment(assignment) => body.push(Body::Assignment(Box::new(assignment))),
             BodyItem::Assert(assert) => body.push(Body::Assert(Box::new(assert))),
             BodyItem::Data { size, value } => body.push(Body::Data(size, Box::new(value))),
@@ -243,30 +265,39 @@ impl<'c> Builder<'c> {
         }
     }
 
+    fn add_rule(&mut self, rule: Rule) -> Body {
+        let row = RuleId::from_index(self.plan.rules.len());
+        self.plan.rules.push(rule);
+        Body::Rule(row)
+    }
+
     /// Makes one rule for each run of patterns with the same order. Sections of such a run are mixed in input
-    /// order or sorted together, as `.init_array.*` and `.ctors.*` must be.
-    fn rules(&mut self, output: OutputId, discard: bool, statement: InputStatement, body: &mut Vec<Body>) {
+    /// order or sorted together, as `.init_array.*` and `.ctors.*` must be. The caller fills in the output
+    /// section.
+    fn rules(&mut self, statement: InputStatement) -> Vec<Rule> {
         let row = StatementId::from_index(self.plan.statements.len());
         let sorts: Vec<Sort> = match &statement.sections {
             Some(patterns) => patterns.iter().map(|pattern| pattern.sort).collect(),
             None => vec![Sort::default()],
         };
+        let mut rules = Vec::new();
         let mut start = 0;
         while start < sorts.len() {
             let run = sorts[start..].iter().take_while(|sort| **sort == sorts[start]).count();
-            body.push(Body::Rule(RuleId::from_index(self.plan.rules.len())));
-            self.plan.rules.push(Rule {
-                output,
+            rules.push(Rule {
+                output: OutputId::from_index(0),
                 statement: Some(row),
                 patterns: start as u32..(start + run) as u32,
                 sort: self.with_default_sort(sorts[start]),
                 file_sort: statement.file.sort,
                 keep: statement.keep,
-                discard,
+                discard: false,
+                class: None,
             });
             start += run;
         }
         self.plan.statements.push(statement);
+        rules
     }
 
     /// `--sort-section`: gives a pattern without an order this one. For other patterns, it is the second key.
@@ -369,6 +400,7 @@ impl<'c> Builder<'c> {
     }
 
     fn finish(mut self) -> (LayoutPlan, Vec<Diagnostic>) {
+        self.findings.extend(self.classes.findings(&self.plan));
         self.plan.drop_late_provides();
         self.wrap_references();
         self.renumber();
@@ -490,17 +522,28 @@ impl<'c> Builder<'c> {
     /// Numbers rules in the order in which they are tried: first those of inserted output sections, wherever
     /// `INSERT` puts them, then the others in the order of reading. So scripts of the user take precedence
     /// over the one that they insert into. Statements of `--section-ordering-file` were read last, but stand
-    /// in front of others.
+    /// in front of others. A section class is matched where it is defined, and not where it is named.
     fn renumber(&mut self) {
         let mut order: Vec<usize> = (0..self.plan.outputs.len()).collect();
         order.sort_by_key(|&output| !self.inserted.contains(&OutputId::from_index(output)));
+        let early = self.classes.rules_by_place(&self.plan);
+        let mut early = early.iter().peekable();
+        let mut numbers: Vec<Option<RuleId>> = vec![None; self.plan.rules.len()];
         let mut sorted = Vec::with_capacity(self.plan.rules.len());
         for output in order {
+            let mut number = |rule: RuleId| {
+                *numbers[rule.index()].get_or_insert_with(|| {
+                    sorted.push(self.plan.rules[rule.index()].clone());
+                    RuleId::from_index(sorted.len() - 1)
+                })
+            };
+            let is_inserted = self.inserted.contains(&OutputId::from_index(output));
+            while let Some(&(_, rule)) = early.next_if(|(place, _)| !is_inserted && *place <= output) {
+                number(rule);
+            }
             for item in &mut self.plan.outputs[output].body {
                 if let Body::Rule(rule) = item {
-                    let number = RuleId::from_index(sorted.len());
-                    sorted.push(self.plan.rules[rule.index()].clone());
-                    *rule = number;
+                    *rule = number(*rule);
                 }
             }
         }

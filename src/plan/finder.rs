@@ -1,6 +1,6 @@
 //! Finds the rule that takes a section, from the section's name, file and flags.
 
-use super::LayoutPlan;
+use super::{LayoutPlan, Rule};
 use crate::ids::RuleId;
 use crate::input::object::FileName;
 use crate::script::ast::InputStatement;
@@ -36,17 +36,17 @@ impl<'p> RuleFinder<'p> {
     }
 
     /// The first matching rule among the statements that `accept` allows. `accept` gets the number of the
-    /// statement and the row of its output section.
+    /// statement and its first rule.
     pub fn find(
         &self,
         name: &[u8],
         file: File<'_>,
         sh_flags: u64,
-        accept: impl Fn(u32, usize) -> bool,
+        accept: impl Fn(u32, &Rule) -> bool,
     ) -> Option<RuleId> {
         let found = self.matcher.find_among(name, file, sh_flags, |statement| {
             let rule = self.rules[statement as usize].first();
-            rule.is_some_and(|&rule| accept(statement, self.plan.rule(rule).output.index()))
+            rule.is_some_and(|&rule| accept(statement, self.plan.rule(rule)))
         })?;
         self.rules[found.rule as usize].get(found.pattern as usize).copied()
     }

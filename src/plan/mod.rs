@@ -11,6 +11,7 @@
 //! `--sort-section`), so that nothing later asks for options.
 
 mod build;
+mod classes;
 pub mod finder;
 pub mod memory;
 mod ordering;
@@ -43,6 +44,9 @@ pub struct LayoutPlan {
     pub rules: Vec<Rule>,
     /// The input statements that rules are parts of.
     pub statements: Vec<InputStatement>,
+    /// Whether several output sections name one section class, so that its sections may go on from one to the
+    /// next.
+    pub classes_spill: bool,
     /// `PHDRS`; empty if segments are derived.
     pub phdrs: Vec<Phdr>,
     /// `MEMORY` regions.
@@ -179,6 +183,25 @@ pub struct Rule {
     pub keep: bool,
     /// Whether it belongs to `/DISCARD/`.
     pub discard: bool,
+    /// The section class whose sections it puts here.
+    pub class: Option<Naming>,
+}
+
+/// A place where an output section names a section class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Naming {
+    /// The number of the class.
+    pub class: u32,
+    /// The number of such places of the class that come before.
+    pub before: u32,
+}
+
+impl Rule {
+    /// Whether it puts the sections of the same class in a further place.
+    pub fn continues(&self, rule: &Rule) -> bool {
+        let (Some(own), Some(other)) = (self.class, rule.class) else { return false };
+        own.class == other.class && own.before > other.before
+    }
 }
 
 /// A symbol that a script or `--defsym` assigns.
@@ -382,6 +405,7 @@ impl LayoutPlan {
             file_sort: sort,
             keep: false,
             discard: false,
+            class: None,
         });
         rule
     }

@@ -23,14 +23,18 @@ impl Script {
             Command::Sections(items) => &items[..],
             _ => &[],
         });
-        let outputs = items.flat_map(|item| match item {
-            SectionsItem::Output(section) => std::slice::from_ref(&**section),
-            SectionsItem::Overlay(overlay) => &overlay.sections,
-            _ => &[],
-        });
-        outputs.flat_map(|section| &section.body).filter_map(|item| match item {
-            BodyItem::Input(statement) => Some(statement),
-            _ => None,
+        items.flat_map(|item| {
+            let (outputs, of_class) = match item {
+                SectionsItem::Output(section) => (std::slice::from_ref(&**section), &[][..]),
+                SectionsItem::Overlay(overlay) => (&overlay.sections[..], &[][..]),
+                SectionsItem::Class(class) => (&[][..], &class.statements[..]),
+                _ => (&[][..], &[][..]),
+            };
+            let in_bodies = outputs.iter().flat_map(|section| &section.body).filter_map(|item| match item {
+                BodyItem::Input(statement) => Some(statement),
+                _ => None,
+            });
+            in_bodies.chain(of_class)
         })
     }
 
@@ -45,7 +49,7 @@ impl Script {
             SectionsItem::Assignment(assignment) => is_it(assignment),
             SectionsItem::Output(section) => in_body(section),
             SectionsItem::Overlay(overlay) => overlay.sections.iter().any(in_body),
-            SectionsItem::Assert(_) | SectionsItem::Entry(_) => false,
+            SectionsItem::Assert(_) | SectionsItem::Entry(_) | SectionsItem::Class(_) => false,
         };
         self.commands.iter().any(|command| match command {
             Command::Assignment(assignment) => is_it(assignment),
@@ -168,6 +172,19 @@ pub enum SectionsItem {
     Output(Box<OutputSection>),
     /// `OVERLAY … { … }`.
     Overlay(Box<Overlay>),
+    /// `CLASS(name) { … }`.
+    Class(Class),
+}
+
+/// `CLASS(name) { … }`: input sections that are chosen here, and stand where output sections name the class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Class {
+    /// The whole definition.
+    pub span: Span,
+    /// Its name.
+    pub name: Name,
+    /// Its input sections.
+    pub statements: Vec<InputStatement>,
 }
 
 impl SectionsItem {
@@ -179,6 +196,7 @@ impl SectionsItem {
             SectionsItem::Entry(name) => name.span,
             SectionsItem::Output(section) => section.span,
             SectionsItem::Overlay(overlay) => overlay.span,
+            SectionsItem::Class(class) => class.span,
         }
     }
 }
@@ -370,6 +388,8 @@ pub struct Overlay {
 pub enum BodyItem {
     /// Input sections.
     Input(InputStatement),
+    /// `CLASS(name)`: the input sections of a class.
+    Class(Name),
     /// An assignment. The location counter counts from the start of the section here.
     Assignment(Assignment),
     /// `ASSERT(condition, "message")`.

@@ -68,10 +68,20 @@ impl Parser<'_, '_> {
             b"LINKER_VERSION" => self.lone(BodyItem::LinkerVersion),
             b"CONSTRUCTORS" => self.lone(BodyItem::Constructors),
             b"CREATE_OBJECT_SYMBOLS" => self.lone(BodyItem::CreateObjectSymbols),
+            b"CLASS" if self.parenthesis_follows() => {
+                self.next(Mode::Pattern);
+                BodyItem::Class(self.name_in_parentheses(Mode::Pattern, "the name of a section class")?)
+            }
             b"SORT" | b"SORT_BY_NAME" if self.constructors_follow() => BodyItem::Constructors(token.span),
             b"KEEP" => {
                 self.next(Mode::Pattern);
                 self.expect(Mode::Pattern, "(")?;
+                let inner = self.peek(Mode::Pattern);
+                if self.word(inner) == b"CLASS" && self.parenthesis_follows() {
+                    let message =
+                        "KEEP cannot stand around a section class: put it inside the class's definition";
+                    return Err(self.error(inner.span, message));
+                }
                 let statement = self.input_statement(true)?;
                 let close = self.expect(Mode::Pattern, ")")?;
                 BodyItem::Input(InputStatement { span: token.span.to(close.span), ..statement })
@@ -84,6 +94,15 @@ impl Parser<'_, '_> {
 
     fn lone(&mut self, item: fn(crate::source::Span) -> BodyItem) -> BodyItem {
         item(self.next(Mode::Pattern).span)
+    }
+
+    /// Whether `(` comes behind the next token.
+    fn parenthesis_follows(&mut self) -> bool {
+        let mark = self.mark();
+        self.next(Mode::Pattern);
+        let follows = self.peek(Mode::Pattern).is("(");
+        self.reset(mark);
+        follows
     }
 
     /// Reads `SORT(CONSTRUCTORS)` if that comes next, and returns whether it does.

@@ -2,8 +2,8 @@
 
 use super::cursor::{Parser, Reported};
 use crate::ast::{
-    Assignment, AssignmentKind, Constraint, Name, OutputSection, OutputSectionType, Overlay, Placement,
-    SectionsItem,
+    Assignment, AssignmentKind, BodyItem, Class, Constraint, Name, OutputSection, OutputSectionType, Overlay,
+    Placement, SectionsItem,
 };
 use crate::expr::{Expr, ExprKind};
 use crate::lex::{Mode, Token, TokenKind};
@@ -100,10 +100,44 @@ impl Parser<'_, '_> {
                 self.next(Mode::Statement);
                 SectionsItem::Overlay(Box::new(self.overlay(token)?))
             }
+            b"CLASS" => match self.class(token)? {
+                Some(class) => SectionsItem::Class(class),
+                None => SectionsItem::Output(Box::new(self.output_section()?)),
+            },
             _ => SectionsItem::Output(Box::new(self.output_section()?)),
         };
         items.push(item);
         Ok(())
+    }
+
+    /// Reads `CLASS(name) { … }`; `None` if an output section of that name comes instead.
+    fn class(&mut self, word: Token) -> Result<Option<Class>, Reported> {
+        let mark = self.mark();
+        self.next(Mode::Statement);
+        if !self.peek(Mode::Statement).is("(") {
+            self.reset(mark);
+            return Ok(None);
+        }
+        let name = self.name_in_parentheses(Mode::Statement, "the name of a section class")?;
+        self.expect(Mode::Statement, "{")?;
+        let body = self.body();
+        let close = self.expect(Mode::Pattern, "}")?;
+        let span = word.span.to(close.span);
+        let mut statements = Vec::new();
+        for item in body {
+            match item {
+                BodyItem::Input(statement) => statements.push(statement),
+                BodyItem::Class(inner) => {
+                    let message =
+                        format!("section class `{}` refers to class `{}`", name.text(), inner.text());
+                    self.error(inner.span, message);
+                }
+                _ => {
+                    self.error(span, format!("section class `{}` can only hold input sections", name.text()));
+                }
+            }
+        }
+        Ok(Some(Class { span, name, statements }))
     }
 
     /// Reads `GROUP address : { … }`, an old way to write `. = address;` before the sections.

@@ -391,6 +391,27 @@ fn files_that_include_many_do_not_multiply_without_end() {
 }
 
 #[test]
+fn classes_are_told_from_names_of_sections_and_files() {
+    let all = items("CLASS(a) { KEEP(*(.x)) *(.y .z) } CLASS : { *(.w) CLASS ( a ) CLASS }");
+    let [SectionsItem::Class(class), SectionsItem::Output(section)] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((&*class.name.text(), class.statements.len(), class.statements[0].keep), ("a", 2, true));
+    assert_eq!(*section.name.bytes, *b"CLASS");
+    let [BodyItem::Input(_), BodyItem::Class(name), BodyItem::Input(file)] = &section.body[..] else {
+        panic!("{:?}", section.body)
+    };
+    assert_eq!((&*name.text(), &*file.file.glob.text()), ("a", "CLASS"));
+    let script = "SECTIONS {\n CLASS(a) { CLASS(b) BYTE(1) }\n .x : { KEEP(CLASS(a)) } }";
+    let lines = errors(script).into_iter().map(|(message, line, _)| (message, line));
+    let lines: Vec<_> = lines.collect();
+    let expected = [
+        ("section class `a` refers to class `b`", 2),
+        ("section class `a` can only hold input sections", 2),
+        ("KEEP cannot stand around a section class: put it inside the class's definition", 3),
+    ];
+    assert_eq!(lines, expected.map(|(message, line)| (message.to_owned(), line)));
+}
+
+#[test]
 fn errors_name_line_and_column() {
     assert_eq!(errors("x = 1;\n  y = ;"), [("expected a value, found `;`".into(), 2, 7)]);
     assert_eq!(
