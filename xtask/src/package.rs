@@ -1,6 +1,7 @@
 //! Makes the packages that people install: a Debian package, another one with its debug information, and a
 //! tarball and a wheel with the same files. [`install::lay_out`] says where each file goes. The programs
-//! start on every Linux of the last ten years ([`old_libc`]).
+//! start on every Linux of the last ten years ([`old_libc`]), and the linker is compiled by a profile of its
+//! own links ([`profile`]).
 //!
 //! The same commit gives the same bytes: all times are those of the commit, names are sorted, and programs
 //! name no folder of the machine that built them ([`build`]). `--again` makes everything twice, from the
@@ -12,6 +13,8 @@ mod help;
 mod licences;
 mod old_libc;
 pub mod pages;
+mod profile;
+mod release;
 pub mod stripped;
 mod tools;
 mod wheel;
@@ -47,6 +50,9 @@ pub struct Arguments {
     /// Make everything a second time, and demand the same bytes
     #[arg(long)]
     again: bool,
+    /// Compile the linker without a profile of its own links, in a third of the time
+    #[arg(long)]
+    no_profile: bool,
 }
 
 /// The files of a release.
@@ -69,6 +75,7 @@ impl Package {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let output = arguments.output.clone().unwrap_or_else(|| target().join("packages"));
+    let build = |folder: &str| build(folder, !arguments.no_profile);
     let built = |folder: &str| arguments.built.clone().map_or_else(|| build(folder), Ok);
     let package = make(&built("package")?, &output)?;
     for file in package.files() {
@@ -90,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// Makes the packages from the programs in a folder, or builds the programs first.
 pub fn make_from(built: Option<&Path>, output: &Path) -> Result<Package> {
-    let built = built.map_or_else(|| build("package"), |built| Ok(built.to_owned()))?;
+    let built = built.map_or_else(|| build("package", true), |built| Ok(built.to_owned()))?;
     make(&built, output)
 }
 
@@ -130,7 +137,7 @@ fn make(built: &Path, output: &Path) -> Result<Package> {
 
 /// Builds for a package: for the C library of old systems, and without this machine's paths to the sources.
 /// Returns the folder with the programs and libraries.
-fn build(folder: &str) -> Result<PathBuf> {
+fn build(folder: &str, is_profiled: bool) -> Result<PathBuf> {
     let folder = target().join(folder);
     let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo = cargo.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
@@ -138,16 +145,22 @@ fn build(folder: &str) -> Result<PathBuf> {
     if let Some(cargo) = cargo {
         flags.push_str(&format!(" --remap-path-prefix={}=/usr/src/cargo", cargo.display()));
     }
+    let plain_flags = flags.clone();
     flags.push_str(&format!(" {}", old_libc::stand_ins(&folder.join("stand-ins"))?));
-    let mut command = Command::new("cargo");
-    command.current_dir(workspace()).env("RUSTFLAGS", flags).env("CARGO_INCREMENTAL", "0");
-    command.args(["build", "--release", "--locked", "--bins", "--lib", "--target-dir"]).arg(&folder);
-    for member in ["sframe-ld", "sframe", "ld-compare", "sframe-unwind", "sframe-run", "sframe-split"] {
+    let mut command = release::build(&folder, &flags);
+    command.args(["--bins", "--lib"]);
+    for member in ["sframe", "ld-compare", "sframe-unwind", "sframe-run", "sframe-split"] {
         command.args(["-p", member]);
     }
     ensure!(command.status()?.success(), "the release does not build");
-    crate::exceptions::build(&folder.join("release"))?;
-    Ok(folder.join("release"))
+    // What counts runs on this machine, and its library needs more than the C library's stand-in has.
+    let profile = is_profiled.then(|| profile::flag(&folder.join("profile"), &plain_flags)).transpose()?;
+    let linker_flags = [flags, profile.unwrap_or_default()].join(" ");
+    let linker = release::linker(&folder.join("linker"), &linker_flags)?;
+    let built = folder.join("release");
+    std::fs::copy(linker, built.join("sframe-ld"))?;
+    crate::exceptions::build(&built)?;
+    Ok(built)
 }
 
 /// Copies pages, examples and scripts, in the same folders as here, so that the links between them work.

@@ -83,7 +83,7 @@ struct Step {
     fetch: fn(&Peers) -> Result<()>,
 }
 
-const STEPS: [Step; 29] = [
+const STEPS: [Step; 30] = [
     Step { name: "binutils that emit SFrame V3 (sid)", for_tests: true, fetch: |p| p.binutils("sid") },
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
     Step {
@@ -108,6 +108,7 @@ const STEPS: [Step; 29] = [
     Step { name: "libffi's source (bookworm)", for_tests: true, fetch: Peers::libffi },
     Step { name: "the kernel's test of linkers (bookworm)", for_tests: true, fetch: Peers::kernel_test },
     Step { name: "Go", for_tests: true, fetch: Peers::go },
+    Step { name: "llvm-profdata (sid)", for_tests: false, fetch: Peers::profile_merger },
     Step { name: "libdw (sid)", for_tests: false, fetch: Peers::libdw },
     Step { name: "eu-strip, dwz, debugedit and patchelf", for_tests: false, fetch: Peers::editors },
     Step { name: "llvm-objcopy (sid)", for_tests: false, fetch: Peers::llvm_objcopy },
@@ -207,6 +208,19 @@ impl Peers {
             }
         }
         Ok(())
+    }
+
+    /// It must know the form of the profiles that rustc's own LLVM writes.
+    fn profile_merger(&self) -> Result<()> {
+        let text = output(Command::new("rustc").arg("-vV"))?;
+        let version = text.lines().find_map(|line| line.strip_prefix("LLVM version: "));
+        let major = version.and_then(|version| version.split('.').next());
+        let major = major.context("rustc -vV names no version of LLVM")?;
+        let root = self.unpack("sid", &[&format!("llvm-{major}")])?;
+        let program = root.path.join(format!("usr/lib/llvm-{major}/bin/llvm-profdata"));
+        let mut words = root.loader("llvm-profdata");
+        words.push(program.display().to_string());
+        self.wrap("llvm-profdata", "llvm-profdata", &words)
     }
 
     /// The debugger, without Python: that would need its own modules.

@@ -94,8 +94,23 @@ fn is_detached(config: &cli::Config) -> bool {
 /// link.
 fn end(status: i32) -> ! {
     let _ = std::io::stdout().flush();
+    #[cfg(writes_profile)]
+    write_profile();
     // SAFETY: nothing runs behind it in this process.
     unsafe { libc::_exit(status) }
+}
+
+/// Writes what a build with `-Cprofile-generate` has counted, as an exit handler would (`cargo xtask
+/// package`).
+#[cfg(writes_profile)]
+fn write_profile() {
+    unsafe extern "C" {
+        fn __llvm_profile_write_file() -> i32;
+    }
+    // SAFETY: the function takes nothing, and may be called at any time.
+    if unsafe { __llvm_profile_write_file() } != 0 {
+        eprintln!("sframe-ld: cannot write the profile");
+    }
 }
 
 /// The name in messages: the one that the command was called by, with its folder if that was said, as GNU ld

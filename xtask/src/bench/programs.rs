@@ -99,7 +99,8 @@ fn without_output<'a>(arguments: impl Iterator<Item = &'a str>) -> Vec<String> {
     result
 }
 
-fn host_target(folder: &Path) -> Result<String> {
+/// The target for which rustc builds when it is not told another one.
+pub fn host_target(folder: &Path) -> Result<String> {
     let text = must_run(folder, "rustc", &strings(&["-vV"]))?;
     let target = text.lines().find_map(|line| line.strip_prefix("host: "));
     Ok(target.context("rustc -vV names no host")?.into())

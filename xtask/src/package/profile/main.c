@@ -1,0 +1,3 @@
+unsigned long count_words(void);
+
+int main(void) { return count_words() != 5; }
