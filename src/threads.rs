@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The time after which a link counts as long. While a profile is made, none does: two profiles are equal.
-const LONG: Duration = if cfg!(writes_profile) { Duration::MAX } else { Duration::from_millis(200) };
+const LONG: Duration = Duration::from_millis(if cfg!(writes_profile) { 1 << 40 } else { 200 });
 
 /// The bytes of objects and archives that keep a thread busy for long enough to start it.
 const BYTES_PER_THREAD: usize = 4 << 20;
@@ -41,7 +41,8 @@ pub struct Threads {
     /// The threads, as rayon knows them.
     pub pool: ThreadPool,
     state: Mutex<Running>,
-    started: Instant,
+    /// When the link counts as long.
+    long_from: Instant,
 }
 
 /// The threads that run.
@@ -78,7 +79,7 @@ impl Threads {
         joins: bool,
         running: impl Fn() -> Option<usize>,
     ) -> Result<Self, ThreadPoolBuildError> {
-        let started = Instant::now();
+        let long_from = Instant::now() + LONG;
         // A container may be allowed less time than its processors have; the standard library knows.
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         let workers = count.map_or(processors, |count| count.get().min(most_threads(processors)));
@@ -95,7 +96,7 @@ impl Threads {
         };
         let pool = builder.spawn_handler(take).build()?;
         let state = Mutex::new(Running { count: 1, waiting, ..Running::default() });
-        let threads = Threads { pool, state, started };
+        let threads = Threads { pool, state, long_from };
         if count.is_some() || !joins {
             threads.start_workers(workers, joins, running);
         }
@@ -152,7 +153,7 @@ impl Threads {
 
     /// [`Threads::unpin`], if the link is long.
     pub fn unpin_if_long(&self) {
-        if self.started.elapsed() > LONG {
+        if Instant::now() > self.long_from {
             self.unpin();
         }
     }
