@@ -23,7 +23,7 @@ mod zip;
 use crate::commands;
 use crate::folders::{copy_to, target, tracked, workspace};
 use crate::install::{self, Parts};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -125,7 +125,7 @@ fn make(built: &Path, output: &Path) -> Result<Package> {
     licences::write(&documents.join("licences"))?;
     old_libc::check(&tree)?;
     stripped::separate(&tree, &debug)?;
-    let time = commit_time()?;
+    let time = release::commit_time()?;
     std::fs::create_dir_all(output)?;
     let tarball = tarball(&usr, output, time)?;
     let wheel = wheel::wheel(&usr, output)?;
@@ -147,7 +147,7 @@ fn build(folder: &str, is_profiled: bool) -> Result<PathBuf> {
     }
     let plain_flags = flags.clone();
     flags.push_str(&format!(" {}", old_libc::stand_ins(&folder.join("stand-ins"))?));
-    let mut command = release::build(&folder, &flags);
+    let mut command = release::build(&folder, &flags)?;
     command.args(["--bins", "--lib"]);
     for member in ["sframe", "ld-compare", "sframe-unwind", "sframe-run", "sframe-split"] {
         command.args(["-p", member]);
@@ -173,13 +173,6 @@ fn copy_documents(to: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The time of the commit, in seconds since 1970.
-fn commit_time() -> Result<u64> {
-    let mut command = Command::new("git");
-    let text = commands::output(command.current_dir(workspace()).args(["log", "-1", "--format=%ct"]))?;
-    text.trim().parse().context("no time of the commit")
 }
 
 fn tarball(usr: &Path, output: &Path, time: u64) -> Result<PathBuf> {

@@ -67,6 +67,8 @@ pub fn package(tree: &Path, output: &Path, time: u64) -> Result<PathBuf> {
     // The name of the library must go into the cache of the dynamic linker.
     std::fs::create_dir_all(tree.join("DEBIAN"))?;
     std::fs::write(tree.join("DEBIAN/triggers"), "activate-noawait ldconfig\n")?;
+    // Packages of programs that are linked to it depend on this one (`deb-shlibs(5)`).
+    std::fs::write(tree.join("DEBIAN/shlibs"), "libsframe_unwind 1 sframe-ld\n")?;
     build(tree, output, time, ("sframe-ld", &control, DESCRIPTION))
 }
 
