@@ -72,6 +72,8 @@ pub struct Group<'a> {
     pub align: u8,
     /// The merged section.
     pub section: SectionId,
+    /// Whether pieces may have been left out.
+    is_partial: bool,
 }
 
 /// The place of an input section's pieces: group, block, and section of the block.
@@ -90,7 +92,7 @@ pub struct MergedSections<'a> {
     /// For each input section, its row, counted from 1. The kernel gives no memory to pages of this vector
     /// whose sections are all unmerged.
     row_of: Vec<Option<NonZeroU32>>,
-    /// Whether pieces may have been left out.
+    /// Whether pieces of any group may have been left out.
     is_partial: bool,
 }
 
@@ -134,7 +136,8 @@ impl<'a> Group<'a> {
             shards.iter().zip(&shard_bases).map(|(shard, &base)| (&shard.offsets[..], base)).collect();
         blocks.par_iter_mut().for_each(|block| block.find_offsets(&places));
         let align = shards.iter().map(|shard| shard.align).max().unwrap_or(0);
-        Ok(Group { pieces, blocks, shards, shard_bases, size, align, section: SectionId::NONE })
+        let is_partial = inputs.iter().any(|input| used.contains(input.section));
+        Ok(Group { pieces, blocks, shards, shard_bases, size, align, section: SectionId::NONE, is_partial })
     }
 
     /// The shards in the order of the merged section, each with the number of bytes from its start to the
@@ -172,10 +175,9 @@ fn cut<'i, 'a>(inputs: &'i [MergeInput<'a>]) -> Vec<&'i [MergeInput<'a>]> {
 }
 
 impl<'a> MergedSections<'a> {
-    /// A table for `sections` input sections, none of them merged yet. `is_partial`: some pieces of them may
-    /// be left out.
-    pub fn new(sections: usize, is_partial: bool) -> Self {
-        MergedSections { groups: Vec::new(), rows: Vec::new(), row_of: filled(None, sections), is_partial }
+    /// A table for `sections` input sections, none of them merged yet.
+    pub fn new(sections: usize) -> Self {
+        MergedSections { row_of: filled(None, sections), ..Self::default() }
     }
 
     /// Adds a group. `inputs` are the sections that it was made of, in the same order.
@@ -188,6 +190,7 @@ impl<'a> MergedSections<'a> {
                 self.row_of[input.index()] = NonZeroU32::new(self.rows.len() as u32);
             }
         }
+        self.is_partial |= group.is_partial;
         self.groups.push(group);
     }
 
@@ -213,17 +216,18 @@ impl<'a> MergedSections<'a> {
         Some(self.groups[self.row(section)?.group as usize].section)
     }
 
-    /// Whether pieces may have been left out.
+    /// Whether pieces of any group may have been left out.
     #[inline]
     pub fn is_partial(&self) -> bool {
         self.is_partial
     }
 
     /// Whether an offset of an input section is in a piece that was left out because nothing live refers to
-    /// it.
+    /// it. Strings of debug information, to which most references lead, need no search for that.
     #[inline]
     pub fn leaves_out(&self, section: SectionId, offset: u64) -> bool {
-        self.is_partial && self.contains(section) && self.place(section, offset).is_none()
+        let is_partial = |row: Row| self.groups[row.group as usize].is_partial;
+        self.is_partial && self.row(section).is_some_and(is_partial) && self.place(section, offset).is_none()
     }
 
     /// Where an offset of an input section went: the merged section, and the offset there. `None` if the

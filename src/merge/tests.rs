@@ -35,7 +35,7 @@ fn used_of<'s>(
     }
     assert!(rest.is_empty());
     let size = group.size;
-    let mut merges = MergedSections::new(sections.len(), !used.is_empty());
+    let mut merges = MergedSections::new(sections.len());
     let ids: Vec<SectionId> = inputs.iter().map(|input| input.section).collect();
     merges.add(group, &ids);
     (out, size, merges)

@@ -58,11 +58,6 @@ impl UsedOffsets {
         UsedOffsets { rows, row_of, words: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Whether there is no section whose pieces count one by one.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// The sections whose pieces count one by one.
     pub fn sections(&self) -> impl Iterator<Item = SectionId> + '_ {
         (0..).map(SectionId).zip(&self.row_of).filter(|(_, row)| row.is_some()).map(|(section, _)| section)

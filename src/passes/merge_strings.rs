@@ -58,16 +58,13 @@ struct Candidate<'a> {
 /// Merged groups of sections, none of them empty. They have no synthetic section yet.
 pub struct Merged<'a> {
     groups: Vec<(Key<'a>, Vec<SectionId>, Group<'a>)>,
-    /// Whether pieces may have been left out.
-    is_partial: bool,
 }
 
 /// Merges pieces, and leaves out those that nothing uses. It only reads the link, so another thread can scan
 /// relocations at the same time.
 pub fn run<'a, T: Target>(link: &Live<'a, T>, used: &UsedOffsets) -> Merged<'a> {
-    let is_partial = !used.is_empty();
     if link.config.layout.optimization == 0 {
-        return Merged { groups: Vec::new(), is_partial };
+        return Merged { groups: Vec::new() };
     }
     let tails = link.config.layout.optimization > 1 && !link.config.is_relocatable();
     let candidates: Vec<Candidate<'a>> = link
@@ -83,7 +80,7 @@ pub fn run<'a, T: Target>(link: &Live<'a, T>, used: &UsedOffsets) -> Merged<'a> 
     }
     let groups: Vec<_> = groups.into_iter().collect();
     let merged = groups.into_par_iter().flat_map_iter(|(key, inputs)| merge(key, &inputs, used, tails));
-    Merged { groups: merged.collect(), is_partial }
+    Merged { groups: merged.collect() }
 }
 
 /// Merges sections of one key into one group, or into several if offsets would not fit into 32 bits. A single
@@ -112,7 +109,7 @@ pub fn place<'a, T: Target>(
     reloc_needs: RelocNeeds,
     groups: Merged<'a>,
 ) -> Scanned<'a, T> {
-    let mut merges = MergedSections::new(live.first_internal() as usize, groups.is_partial);
+    let mut merges = MergedSections::new(live.first_internal() as usize);
     let mut merged: Vec<MergedSection<'a>> = Vec::with_capacity(groups.groups.len());
     for (number, (key, inputs, mut group)) in (0..).zip(groups.groups) {
         let first = inputs[0];

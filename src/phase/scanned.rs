@@ -125,7 +125,7 @@ impl<'a, T: Target> Scanned<'a, T> {
         let of_symbols = vec![Needs::empty(); live.symbol_count];
         Scanned {
             reloc_needs: RelocNeeds { of_symbols, ..RelocNeeds::default() },
-            merges: MergedSections::new(0, false),
+            merges: MergedSections::new(0),
             merged: Vec::new(),
             live,
         }

@@ -242,16 +242,11 @@ impl<'c> Builder<'c> {
     ) {
         match item {
             BodyItem::Input(statement) => {
-                for rule in self.rules(statement) {
-                    body.push(self.add_rule(Rule { output, discard, ..rule }));
-                }
+                let rules = self.rules(statement);
+                body.extend(self.add_rules(output, discard, rules));
             }
             BodyItem::Class(name) => match self.classes.name(&mut self.plan, name, discard) {
-                Ok(rules) => {
-                    for rule in rules {
-                        body.push(self.add_rule(Rule { output, discard, ..rule }));
-                    }
-                }
+                Ok(rules) => body.extend(self.add_rules(output, discard, rules)),
                 Err(finding) => self.findings.push(*finding),
             },
             BodyItem::Assignment(assignment) => body.push(Body::Assignment(Box::new(assignment))),
@@ -265,10 +260,11 @@ impl<'c> Builder<'c> {
         }
     }
 
-    fn add_rule(&mut self, rule: Rule) -> Body {
-        let row = RuleId::from_index(self.plan.rules.len());
-        self.plan.rules.push(rule);
-        Body::Rule(row)
+    /// Adds rules to the plan, and gives them to an output section.
+    fn add_rules(&mut self, output: OutputId, discard: bool, rules: Vec<Rule>) -> impl Iterator<Item = Body> {
+        let first = self.plan.rules.len();
+        self.plan.rules.extend(rules.into_iter().map(|rule| Rule { output, discard, ..rule }));
+        (first..self.plan.rules.len()).map(|row| Body::Rule(RuleId::from_index(row)))
     }
 
     /// Makes one rule for each run of patterns with the same order. Sections of such a run are mixed in input

@@ -68,9 +68,9 @@ int sframe_jit_register(const sframe_jit_code *code);
  * else. Returns -1 if there is no such code. Not in a signal handler. */
 int sframe_jit_unregister(uint64_t sframe_start);
 
-/* Where profilers look: the list of all such code, newest first. A compiler that does not use this library may
- * define the symbol itself, as an object with its size in the symbol table of the program or of a library,
- * and link and unlink entries with one store each. */
+/* Where profilers look: the list of all such code, newest first. A compiler that does not use this library
+ * may define the symbol itself, as an object with its size in the symbol table of the program or of a
+ * library, and link and unlink entries with one store each. */
 struct sframe_jit_entry {
     struct sframe_jit_entry *next;
     sframe_jit_code code;

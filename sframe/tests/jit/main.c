@@ -1,5 +1,5 @@
-/* Loads an object file, as compilers do with code that they have just made, and tells gdb of it as gdb's manual
- * says ("JIT Interface"). The section has the address of the code in the copy that gdb may read. */
+/* Loads an object file, as compilers do with code that they have just made, and tells gdb of it as gdb's
+ * manual says ("JIT Interface"). The section has the address of the code in the copy that gdb may read. */
 #include <elf.h>
 #include <stdint.h>
 #include <stdio.h>
