@@ -72,6 +72,8 @@ impl<'a> Table<'a> {
                 let name = name.strip_suffix(b"/").unwrap_or(name);
                 return Ok(Some(Named { name, inside: None }));
             };
+            // GNU ar may leave the end of a short name behind the blanks.
+            let long = long.split(|&byte| byte == b' ').next().unwrap_or(long);
             let mut parts = long.splitn(2, |&byte| byte == b':');
             let offset = parts.next().and_then(number).and_then(|offset| usize::try_from(offset).ok());
             let inside = match parts.next() {
@@ -110,13 +112,19 @@ mod tests {
             &header("a.o/", 9),
             &header("/0", 9),
             &header("/18:72", 9),
+            &header("/0             /", 9),
         ];
         let text = text.concat();
         let found: Result<Vec<_>, _> = members(text.as_bytes()).collect();
         let named = |name: &'static str, inside| Named { name: name.as_bytes(), inside };
         assert_eq!(
             found.unwrap(),
-            [named("a.o", None), named("some long name.o", None), named("in.a", Some(72))]
+            [
+                named("a.o", None),
+                named("some long name.o", None),
+                named("in.a", Some(72)),
+                named("some long name.o", None)
+            ]
         );
     }
 
