@@ -24,6 +24,7 @@ mod exceptions;
 mod faults;
 mod gdb_index;
 mod glibc;
+mod glibc_built;
 mod icf;
 mod index;
 mod kernel;
@@ -181,6 +182,11 @@ fn subjects() -> Vec<Subject> {
             "glibc",
             "glibc's own SFrame reader, in programs that are linked in every mode",
             glibc::glibc,
+        ),
+        Subject::of::<SframeCommand>(
+            "glibc-built",
+            "glibc, built with --enable-sframe and linked by this linker: its backtrace() and its tests",
+            glibc_built::glibc_built,
         ),
         Subject::new(
             "libsframe",

@@ -14,17 +14,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A way to give a program its table.
-struct Mode {
-    name: &'static str,
+pub(super) struct Mode {
+    pub name: &'static str,
     /// Options of the link.
-    options: &'static str,
+    pub options: &'static str,
     /// Whether `sframe attach` makes the table afterwards.
-    attach: bool,
+    pub attach: bool,
     /// Whether the reader must find all frames; else it must give up.
-    is_read: bool,
+    pub is_read: bool,
 }
 
-const MODES: [Mode; 6] = [
+pub(super) const MODES: [Mode; 6] = [
     Mode { name: "merged, V2", options: "--sframe=merge --sframe-version=2", attach: false, is_read: true },
     Mode { name: "attached, V2", options: "--sframe=discard", attach: true, is_read: true },
     Mode { name: "none", options: "--sframe=discard", attach: false, is_read: false },
@@ -72,7 +72,7 @@ pub fn glibc(proof: &mut Proof, sframe: &Path) -> Result<()> {
 }
 
 impl Mode {
-    fn expects(&self, cell: &str) -> bool {
+    pub fn expects(&self, cell: &str) -> bool {
         cell == "–" || if self.is_read { cell.parse::<u32>().is_ok() } else { cell == "gives up" }
     }
 }
@@ -178,13 +178,7 @@ impl<'a> Place<'a> {
     fn give_c_library_a_table(&self, libraries: &Path) -> Result<()> {
         let library = self.gcc(&["-print-file-name=libc.so.6"])?;
         let library = Path::new(library.trim()).canonicalize().context("no C library")?;
-        self.attach(&library, &libraries.join("libc.so.6"))
-    }
-
-    fn attach(&self, from: &Path, to: &Path) -> Result<()> {
-        let mut command = Command::new(self.sframe);
-        command.args(["attach", "--sframe-version", "2", "-o"]).arg(to).arg(from);
-        output(&mut command).map(drop)
+        attach(self.sframe, &library, &libraries.join("libc.so.6"))
     }
 
     /// Links the program and its library, and runs it: a cell for each place.
@@ -197,7 +191,7 @@ impl<'a> Place<'a> {
         if mode.attach {
             for name in ["library.so", "program"] {
                 let file = self.folder.join(name);
-                self.attach(&file, &file)?;
+                attach(self.sframe, &file, &file)?;
             }
         }
         let mut words = self.emulator.clone();
@@ -224,9 +218,16 @@ impl<'a> Place<'a> {
     }
 }
 
+/// Gives a file a table in V2.
+pub(super) fn attach(sframe: &Path, from: &Path, to: &Path) -> Result<()> {
+    let mut command = Command::new(sframe);
+    command.args(["attach", "--sframe-version", "2", "-o"]).arg(to).arg(from);
+    output(&mut command).map(drop)
+}
+
 /// What a line says: the frames that the reader found, those that libgcc found, and those that are the same.
 /// The first is in another function, and libgcc's last one is the program's first function.
-fn cell(line: &str) -> Result<String> {
+pub(super) fn cell(line: &str) -> Result<String> {
     let numbers: Vec<i32> =
         line.split(' ').map(str::parse).collect::<Result<_, _>>().context("no numbers")?;
     let &[found, all, same] = numbers.as_slice() else { bail!("{line:?} from the program") };

@@ -1,13 +1,14 @@
 /* Walks its stack by glibc's SFrame reader and by libgcc, and prints for each place how many frames each
    found, and how many are the same. The first frame is the reader's caller in one and this function in the
    other, at different instructions; libgcc's last frame is that of the first function, which SFrame does not
-   have. */
+   have. With an argument, it walks only at the place of that name. */
 #include <alloca.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unwind.h>
 
 enum { MOST = 300 };
@@ -17,6 +18,7 @@ int through_library(int (*)(int), int);
 
 static void *by_sframe[MOST], *by_eh_frame[MOST];
 static int found_by_eh_frame;
+static const char *only;
 
 static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *unused)
 {
@@ -28,6 +30,8 @@ static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *unused)
 
 __attribute__((noinline)) static int walk(const char *place)
 {
+    if (only && strcmp(only, place))
+        return 0;
     int count = walk_by_sframe(by_sframe, MOST), same = 0;
     found_by_eh_frame = 0;
     _Unwind_Backtrace(note, 0);
@@ -95,9 +99,12 @@ __attribute__((noinline, noreturn)) static void last_call(void)
     no_return();
 }
 
+static volatile int one = 1;
+
 int main(int count, char **words)
 {
-    (void)words;
+    only = count > 1 ? words[1] : 0;
+    count = one;
     /* A reader that goes astray may end the program. */
     setvbuf(stdout, 0, _IONBF, 0);
     deep(100);
@@ -112,6 +119,8 @@ int main(int count, char **words)
     if (!sigsetjmp(home, 1))
         last_call();
 #ifdef PLT
+    if (only)
+        return 0;
     /* In code for one address, the address of a library's function is that of its slot. */
     void *stack[4] = { (void *)main };
     void *caller = caller_at((void *)(uintptr_t)through_library, stack);
