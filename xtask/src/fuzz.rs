@@ -51,7 +51,7 @@ struct Target {
 }
 
 const FORMAT: &str = "crates/sframe-format";
-const TARGETS: [Target; 12] = [
+const TARGETS: [Target; 13] = [
     Target { name: "read", package: FORMAT, what: "reader and verifier", seeds: sections },
     Target { name: "look_up", package: FORMAT, what: "look-up and steps", seeds: sections },
     Target { name: "convert", package: FORMAT, what: "converter and writer", seeds: sections },
@@ -71,6 +71,7 @@ const TARGETS: [Target; 12] = [
     },
     // No fixture is a description of a link, but any bytes are one.
     Target { name: "link", package: ".", what: "whole links", seeds: patternless },
+    Target { name: "debug", package: ".", what: "indexes of damaged debug information", seeds: patternless },
     Target {
         name: "script",
         package: ".",

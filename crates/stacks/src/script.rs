@@ -92,6 +92,8 @@ struct Reader {
     files: HashMap<(String, usize), FileId>,
     known: HashMap<FrameKey, Vec<Name>>,
     texts: HashMap<String, Arc<str>>,
+    /// Numbers of events by name.
+    events: HashMap<String, usize>,
     statistics: Statistics,
 }
 
@@ -111,10 +113,7 @@ impl Reader {
                 frames.push(self.frame(head.pid, address, !frames.is_empty(), std::mem::take(&mut names)));
             }
         }
-        let number = self.profile.events.iter().position(|event| event == head.event).unwrap_or_else(|| {
-            self.profile.events.push(head.event.to_owned());
-            self.profile.events.len() - 1
-        });
+        let event = self.event(head.event);
         let Head { name, pid, tid, cpu, time, period, event: _ } = head;
         let (name, end) = (name.as_bytes(), End::Recorded);
         let stack = Stack {
@@ -122,7 +121,7 @@ impl Reader {
             tid,
             process: name,
             thread: name,
-            event: number,
+            event,
             cpu,
             time,
             period,
@@ -165,6 +164,15 @@ impl Reader {
         let modules = &mut self.modules;
         let module = || Module { path: path.to_owned(), end: u64::MAX, ..Module::default() };
         *self.files.entry((path.to_owned(), turn)).or_insert_with(|| modules.add(module()))
+    }
+
+    fn event(&mut self, name: &str) -> usize {
+        if let Some(&known) = self.events.get(name) {
+            return known;
+        }
+        self.profile.events.push(name.to_owned());
+        self.events.insert(name.to_owned(), self.events.len());
+        self.events.len() - 1
     }
 
     fn text(&mut self, text: &str) -> Arc<str> {

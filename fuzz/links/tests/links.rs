@@ -5,7 +5,7 @@
 
 use ld_compare::random::rng::Rng;
 use ld_compare::reduce;
-use link_fuzz::{Link, complaints, exercise, link};
+use link_fuzz::{Link, complaints, exercise, exercise_debug, link};
 use object::read::elf::ElfFile64;
 use object::{Endianness, elf};
 use std::collections::BTreeMap;
@@ -122,6 +122,12 @@ fn kept_descriptions_are_linked_or_refused() {
         exercise(&bytes);
         exercise(&changed(&mut numbers, &bytes));
     }
+}
+
+/// Each number of a section with debug information may become another; see `debug`.
+#[test]
+fn damaged_debug_information_is_indexed_or_refused() {
+    on_all(exercise_debug);
 }
 
 #[test]
