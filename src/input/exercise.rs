@@ -31,7 +31,7 @@ fn elf<E: ByteOrder>(bytes: &[u8]) {
             let _ = (object.symbol_name(index), object.symbol_place(index));
         }
     }
-    if let Ok(shared) = SharedFile::<E>::parse(name, bytes, b"fuzz.so") {
+    if let Ok(shared) = SharedFile::<E>::parse(name, bytes, b"fuzz.so", 4) {
         for (index, symbol) in shared.symbols.iter().enumerate() {
             let _ = shared.version_name(shared.symbol_version(index).index);
             let _ = (shared.data_alignment(symbol), shared.is_read_only(symbol));

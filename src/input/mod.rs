@@ -9,6 +9,7 @@ pub mod decompress;
 mod exercise;
 pub mod group;
 pub mod implicit;
+mod loaded;
 pub mod measure;
 pub mod object;
 pub mod ordering;

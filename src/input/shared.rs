@@ -1,9 +1,10 @@
 //! A shared library: its dynamic symbols, their versions, and the libraries that it needs.
 
+use super::loaded::Segments;
 use super::measure::Budget;
 use super::object::{FileName, Malformed, SectionBytes, section_headers, section_range};
 use crate::elf::consts as elf;
-use crate::elf::{Dyn, Ehdr, Phdr, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, string_at, whole_table};
+use crate::elf::{Dyn, Phdr, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, string_at, whole_table};
 use crate::ids::{SharedId, SymbolId};
 use hashbrown::{HashMap, HashSet};
 use std::ops::Range;
@@ -16,7 +17,8 @@ pub struct SharedFile<'a, E: ByteOrder> {
     pub name: FileName<'a>,
     /// The whole file.
     pub bytes: &'a [u8],
-    /// Section headers. Copied data and warnings in `.gnu.warning.*` need them.
+    /// Section headers. Copied data and warnings in `.gnu.warning.*` need them. A stripped library may have
+    /// none.
     pub headers: &'a [Shdr<E>],
     /// `DT_SONAME`, or the name by which the library was found.
     pub soname: &'a [u8],
@@ -26,6 +28,7 @@ pub struct SharedFile<'a, E: ByteOrder> {
     pub audit: Vec<&'a [u8]>,
     /// `DT_RUNPATH` and `DT_RPATH`: directories, separated by `:`.
     pub run_paths: Vec<&'a [u8]>,
+    segments: Segments<'a, E>,
     /// Addresses that cannot be written once the program runs.
     relro: Option<Range<u64>>,
     /// Dynamic symbols; row 0 is the null symbol.
@@ -68,12 +71,19 @@ pub struct NeededLibraries<'a> {
 }
 
 impl<'a, E: ByteOrder> SharedFile<'a, E> {
-    /// Parses the dynamic symbol table, the version tables and the dynamic section.
+    /// Parses the dynamic symbol table, the version tables and the dynamic section, which section headers or,
+    /// without any, program headers lead to. `hash_entry` is the size of a word of `DT_HASH` in bytes.
     ///
     /// # Errors
     /// The first error in the structure.
-    pub fn parse(name: FileName<'a>, bytes: &'a [u8], found_as: &'a [u8]) -> Result<Self, Malformed> {
+    pub fn parse(
+        name: FileName<'a>,
+        bytes: &'a [u8],
+        found_as: &'a [u8],
+        hash_entry: u64,
+    ) -> Result<Self, Malformed> {
         let (header, headers) = section_headers::<E>(bytes)?;
+        let segments = Segments::of(bytes, header);
         let mut shared = SharedFile {
             name,
             bytes,
@@ -82,7 +92,8 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             needed: Vec::new(),
             audit: Vec::new(),
             run_paths: Vec::new(),
-            relro: Self::relro(bytes, header),
+            segments,
+            relro: segments.relro(),
             symbols: &[],
             symbol_names: &[],
             versions: &[],
@@ -92,23 +103,47 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             as_needed: false,
             wanted: Vec::new(),
         };
-        let mut total = SectionBytes::of(bytes);
-        for header in headers {
-            total.count(header)?;
-            match header.sh_type.get() {
-                elf::SHT_DYNSYM => {
-                    shared.symbols = whole_table(shared.contents(header)?);
-                    shared.symbol_names = shared.linked(header)?;
-                }
-                elf::SHT_GNU_VERSYM => shared.versions = whole_table(shared.contents(header)?),
-                elf::SHT_GNU_VERDEF => shared.read_version_definitions(header)?,
-                elf::SHT_GNU_VERNEED => shared.read_needed_versions(header)?,
-                elf::SHT_DYNAMIC => shared.read_dynamic(header)?,
-                _ => {}
-            }
+        if headers.is_empty() {
+            shared.read_by_segments(hash_entry)?;
+        } else {
+            shared.read_by_sections()?;
         }
         shared.check_names()?;
         Ok(shared)
+    }
+
+    fn read_by_sections(&mut self) -> Result<(), Malformed> {
+        let mut total = SectionBytes::of(self.bytes);
+        for header in self.headers {
+            total.count(header)?;
+            match header.sh_type.get() {
+                elf::SHT_DYNSYM => {
+                    self.symbols = whole_table(self.contents(header)?);
+                    self.symbol_names = self.linked(header)?;
+                }
+                elf::SHT_GNU_VERSYM => self.versions = whole_table(self.contents(header)?),
+                elf::SHT_GNU_VERDEF => {
+                    self.read_version_definitions(self.contents(header)?, self.linked(header)?)?;
+                }
+                elf::SHT_GNU_VERNEED => {
+                    self.read_needed_versions(self.contents(header)?, self.linked(header)?)?;
+                }
+                elf::SHT_DYNAMIC => {
+                    self.read_dynamic(whole_table(self.contents(header)?), self.linked(header)?)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn read_by_segments(&mut self, hash_entry: u64) -> Result<(), Malformed> {
+        let Some(tables) = self.segments.tables(hash_entry)? else { return Ok(()) };
+        (self.symbols, self.symbol_names) = (tables.symbols, tables.strings);
+        self.versions = tables.versions;
+        self.read_version_definitions(tables.definitions, tables.strings)?;
+        self.read_needed_versions(tables.needed, tables.strings)?;
+        self.read_dynamic(tables.dynamic, tables.strings)
     }
 
     /// Refuses a library whose symbol names overlap too often. Short names are no danger, so the names are
@@ -140,10 +175,9 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         }
     }
 
-    fn read_dynamic(&mut self, header: &Shdr<E>) -> Result<(), Malformed> {
-        let strings = self.linked(header)?;
+    fn read_dynamic(&mut self, entries: &[Dyn<E>], strings: &'a [u8]) -> Result<(), Malformed> {
         let mut names = Names::of(strings);
-        for entry in whole_table::<Dyn<E>>(self.contents(header)?) {
+        for entry in entries {
             let tag = entry.d_tag.get();
             if tag == DT_NULL {
                 break;
@@ -171,8 +205,7 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         self.version_names[index] = name;
     }
 
-    fn read_version_definitions(&mut self, header: &Shdr<E>) -> Result<(), Malformed> {
-        let (bytes, strings) = (self.contents(header)?, self.linked(header)?);
+    fn read_version_definitions(&mut self, bytes: &[u8], strings: &'a [u8]) -> Result<(), Malformed> {
         let mut names = Names::of(strings);
         for (at, definition) in chain(bytes, 0, |entry: &Verdef<E>| entry.vd_next.get()).take(MAX_VERSIONS) {
             let name =
@@ -186,8 +219,7 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         Ok(())
     }
 
-    fn read_needed_versions(&mut self, header: &Shdr<E>) -> Result<(), Malformed> {
-        let (bytes, strings) = (self.contents(header)?, self.linked(header)?);
+    fn read_needed_versions(&mut self, bytes: &[u8], strings: &'a [u8]) -> Result<(), Malformed> {
         // Lists that overlap could be read again and again. So all of them together may have no more versions
         // than there are version numbers.
         let (mut left, mut names) = (MAX_VERSIONS, Names::of(strings));
@@ -278,42 +310,40 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         self.version_names.get(usize::from(index)).copied().unwrap_or(b"")
     }
 
+    fn section_of(&self, symbol: &Sym<E>) -> Option<&'a Shdr<E>> {
+        self.headers.get(usize::from(symbol.st_shndx.get()))
+    }
+
+    /// What a symbol's section would say, in a library without section headers.
+    fn segment_of(&self, symbol: &Sym<E>) -> Option<&'a Phdr<E>> {
+        self.headers.is_empty().then(|| self.segments.at(symbol.st_value.get()))?
+    }
+
     /// Alignment in bytes of a copy of this symbol's data. A library does not tell the alignment of a symbol,
-    /// so this is the largest power of two that both its section and its address have.
+    /// so this is the largest power of two that both its section (or segment) and its address have.
     pub fn data_alignment(&self, symbol: &Sym<E>) -> u64 {
-        let section = self.headers.get(usize::from(symbol.st_shndx.get()));
-        let section = section.map_or(1, |header| header.sh_addralign.get().max(1));
-        let section = if section.is_power_of_two() { section } else { 1 };
+        let section = self.section_of(symbol).map(|header| header.sh_addralign.get());
+        let whole = section.or_else(|| Some(self.segment_of(symbol)?.p_align.get()));
+        let whole = whole.filter(|align| align.is_power_of_two()).unwrap_or(1);
         match symbol.st_value.get() {
-            0 => section,
-            value => section.min(1 << value.trailing_zeros()),
+            0 => whole,
+            value => whole.min(1 << value.trailing_zeros()),
         }
     }
 
     /// Whether the symbol's data has contents in the file: its section is not `SHT_NOBITS`.
     pub fn has_bytes(&self, symbol: &Sym<E>) -> bool {
-        self.headers
-            .get(usize::from(symbol.st_shndx.get()))
-            .is_some_and(|header| header.sh_type.get() != elf::SHT_NOBITS)
+        match self.section_of(symbol) {
+            Some(header) => header.sh_type.get() != elf::SHT_NOBITS,
+            None => self.headers.is_empty() && self.segments.bytes_at(symbol.st_value.get()).is_some(),
+        }
     }
 
     /// Whether the symbol's data cannot be written once the program runs, so that a copy belongs to RELRO.
     pub fn is_read_only(&self, symbol: &Sym<E>) -> bool {
-        let section = self.headers.get(usize::from(symbol.st_shndx.get()));
-        section.is_some_and(|header| header.sh_flags.get() & elf::SHF_WRITE == 0)
+        self.section_of(symbol).is_some_and(|header| header.sh_flags.get() & elf::SHF_WRITE == 0)
+            || self.segment_of(symbol).is_some_and(|segment| segment.p_flags.get() & elf::PF_W == 0)
             || self.relro.as_ref().is_some_and(|range| range.contains(&symbol.st_value.get()))
-    }
-
-    /// The addresses that `PT_GNU_RELRO` covers. A file should have one such segment; dynamic linkers use the
-    /// last one.
-    fn relro(bytes: &[u8], header: &Ehdr<E>) -> Option<Range<u64>> {
-        let start = usize::try_from(header.e_phoff.get()).ok()?;
-        let segments =
-            bytes.get(start..)?.chunks_exact(size_of::<Phdr<E>>()).take(header.e_phnum.get().into());
-        let mut segments = segments.filter_map(|bytes| Phdr::<E>::ref_from_bytes(bytes).ok());
-        let relro = segments.rfind(|segment| segment.p_type.get() == elf::PT_GNU_RELRO)?;
-        let start = relro.p_vaddr.get();
-        Some(start..start.saturating_add(relro.p_memsz.get()))
     }
 }
 

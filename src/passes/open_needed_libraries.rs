@@ -84,7 +84,7 @@ fn open<'a, T: Target>(
 ) -> Option<SharedFile<'a, T::E>> {
     let (path, bytes) = find::<T>(inputs.config, source, inputs.store, name, own)?;
     let name_of_file = FileName { path: inputs.store.keep_str(&path.to_string_lossy()), member: None };
-    SharedFile::parse(name_of_file, bytes, name).ok()
+    SharedFile::parse(name_of_file, bytes, name, T::SYSV_HASH_ENTRY).ok()
 }
 
 /// Lists the libraries that a library needs, with its own search directories.

@@ -180,7 +180,7 @@ fn parse_one<'a, T: Target>(candidate: &Candidate<'a>) -> Result<Parsed<'a, T>, 
             Some(name) => name.as_encoded_bytes(),
             None => candidate.name.path.as_bytes(),
         };
-        let mut shared = SharedFile::parse(candidate.name, candidate.bytes, found_as)?;
+        let mut shared = SharedFile::parse(candidate.name, candidate.bytes, found_as, T::SYSV_HASH_ENTRY)?;
         shared.as_needed = candidate.as_needed;
         return Ok(Parsed::Shared(shared));
     }
