@@ -8,6 +8,7 @@ use super::names::{InObject, Source};
 use super::regions::is_unallocated_kind;
 use super::size;
 use super::state::{LayoutState, Start};
+use crate::arch::machine::SHF_PURE_CODE;
 use crate::chunks::align;
 use crate::chunks::memory::{Last, Region};
 use crate::chunks::{Data, Fill};
@@ -345,6 +346,14 @@ impl<'p> LayoutState<'p> {
         state.placed = state.facts.count > 0 || address.is_some();
     }
 
+    /// With `--xosegment`: whether a section is pure code and the one before it is not, or the other way
+    /// round. The system gives permissions to whole pages.
+    fn enters_or_leaves_pure_code(&self, index: usize) -> bool {
+        let is_pure = |index: usize| self.outputs[index].attributes.flags & SHF_PURE_CODE != 0;
+        let changes = || self.last_output.is_some_and(|last| is_pure(last.index()) != is_pure(index));
+        self.settings.separate_pure_code && self.outputs[index].in_output && changes()
+    }
+
     /// The address of the section's first byte. `None` if its expression fails or overflows.
     fn start_address(
         &mut self,
@@ -381,7 +390,12 @@ impl<'p> LayoutState<'p> {
             None if self.settings.relocatable || stands_at_zero(plan, alloc) => (0, 1),
             None => {
                 let zeros_end = self.tls_zeros_end.filter(|_| self.outputs[index].is_tls_zeros());
-                (zeros_end.unwrap_or(self.regions[region.index()].current), align.max(own))
+                let page = if alloc && self.enters_or_leaves_pure_code(index) {
+                    self.settings.max_page_size
+                } else {
+                    1
+                };
+                (zeros_end.unwrap_or(self.regions[region.index()].current), align.max(own).max(page))
             }
         };
         let address = align::round_up(base, used);

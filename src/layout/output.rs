@@ -47,7 +47,8 @@ impl OutputFacts {
             mismatch: None,
             first: (info.sh_type != elf::SHT_NOBITS).then_some((id, info.sh_type)),
             any: info.flags,
-            all: info.flags,
+            // A section without bytes holds no data.
+            all: if info.size == 0 { info.flags | SHF_PURE_CODE } else { info.flags },
             entsize: info.entsize,
             bytes: info.size,
             sframe: info.is_sframe(),

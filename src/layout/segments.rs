@@ -30,6 +30,8 @@ pub struct SegmentPolicy {
     pub align_page: u64,
     /// Whether code has pages of its own.
     pub separate_code: bool,
+    /// Whether code that cannot be read has segments of its own, as far as it has pages of its own.
+    pub separate_pure_code: bool,
     /// Whether every segment has pages of its own.
     pub separate_all: bool,
     /// Whether the output is paged: neither `-n` nor `-N` is given.
@@ -236,6 +238,9 @@ fn starts_load(
         return true;
     }
     if policy.separate_all && load_flags != flags {
+        return true;
+    }
+    if policy.separate_pure_code && (load_flags == elf::PF_X) != (flags == elf::PF_X) {
         return true;
     }
     // A read-only section may follow in a writable segment, but a writable section may not follow in a

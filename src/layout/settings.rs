@@ -29,6 +29,12 @@ fn separate_code<T: Target>(config: &Config) -> bool {
     layout.magic == Magic::Paged && wanted
 }
 
+/// Whether pure code has pages of its own (`--xosegment`). With `--execute-only` all code is like it.
+fn separate_pure_code(config: &Config) -> bool {
+    let layout = &config.layout;
+    layout.xosegment && !layout.execute_only && layout.magic == Magic::Paged && !config.is_relocatable()
+}
+
 /// Warns of an image base that is not a multiple of the page size. The system maps a program in whole pages.
 pub fn warn_image_base<T: Target>(link: &Inputs<'_, T>) {
     let (max_page_size, _) = page_sizes::<T>(link.config);
@@ -69,6 +75,7 @@ pub fn settings<T: Target>(config: &Config) -> Settings {
         image_base: layout.image_base,
         rodata_segment: layout.rodata_segment,
         ldata_segment: layout.ldata_segment,
+        separate_pure_code: separate_pure_code(config) && config.scripts.scripts.is_empty(),
         relocatable: config.is_relocatable(),
         big_endian: T::EI_DATA == elf::ELFDATA2MSB,
     }
@@ -112,6 +119,7 @@ pub fn fixed<'a, T: Target>(link: &Contents<'a, T>, plan: &LayoutPlan) -> Fixed<
             page_size: max_page_size,
             align_page: if paged { max_page_size } else { 1 },
             separate_code: separate_code::<T>(config),
+            separate_pure_code: separate_pure_code(config),
             separate_all: layout.separate_code == Some(SeparateCode::AllSegments),
             paged,
             headers_room: keeps_headers_room(plan),

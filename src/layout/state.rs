@@ -31,6 +31,8 @@ pub struct Settings {
     pub rodata_segment: Option<u64>,
     /// `-Tldata-segment`.
     pub ldata_segment: Option<u64>,
+    /// `--xosegment`: whether pure code shares no page with anything else.
+    pub separate_pure_code: bool,
     /// `-r`.
     pub relocatable: bool,
     /// Byte order of data statements.

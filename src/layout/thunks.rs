@@ -41,7 +41,7 @@ use crate::phase::{Geometry, SectionState};
 use crate::relocs::branches::target_by;
 use crate::symbols::{Definition, SymbolFlags};
 use crate::tables::pools::{Destination, Pool, Purpose, Thunk, Thunks, reaches};
-use crate::tables::section::{Kind, SyntheticSection, SyntheticSections};
+use crate::tables::section::{Kind, SyntheticSection, SyntheticSections, code};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -95,13 +95,12 @@ pub fn insert<T: Target>(
 
 /// Gives the sections of all pools their sizes, and makes sections for new pools.
 pub fn size_pools<T: Target>(synthetics: &mut SyntheticSections<'_>, first_internal: u32, thunks: &Thunks) {
-    let flags = elf::SHF_ALLOC | elf::SHF_EXECINSTR;
     let align = T::THUNKS.map_or(1, |spec| spec.align);
     for (number, pool) in (0..).zip(&thunks.pools) {
         let row = (pool.section.0 - first_internal) as usize;
         if row == synthetics.rows.len() {
             let kind = Kind::Thunks(number);
-            let section = SyntheticSection::new(kind, b".text.thunks", elf::SHT_PROGBITS, flags, align);
+            let section = SyntheticSection::new(kind, b".text.thunks", elf::SHT_PROGBITS, code::<T>(), align);
             synthetics.rows.push(section);
         }
         synthetics.rows[row].size = pool.size;

@@ -21,7 +21,7 @@ use crate::elf::consts as elf;
 use crate::ids::Slot;
 use crate::phase::{DynamicRow, Extent, Placed};
 use crate::relocs::address;
-use crate::tables::section::{CODE, Kind, SyntheticSection};
+use crate::tables::section::{Kind, SyntheticSection, code};
 
 /// `.plt`.
 pub fn plt<T: Target>() -> Synthesis<T> {
@@ -70,7 +70,7 @@ fn section<T: Target>(
     name: &'static [u8],
     (align, entsize): (u64, u64),
 ) -> Option<SyntheticSection<'static>> {
-    let section = SyntheticSection::new(kind, name, elf::SHT_PROGBITS, CODE, align);
+    let section = SyntheticSection::new(kind, name, elf::SHT_PROGBITS, code::<T>(), align);
     (!link.config.is_relocatable()).then(|| section.entries(entsize))
 }
 

@@ -1,5 +1,7 @@
 //! The row of a synthetic section: kind, header fields, and contents if they are fixed when the row is made.
 
+use crate::arch::Target;
+use crate::arch::machine::SHF_PURE_CODE;
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId};
 use crate::input::SectionInfo;
@@ -131,8 +133,11 @@ kinds! {
 pub const READ_ONLY: u64 = elf::SHF_ALLOC;
 /// Flags of one that the program writes to.
 pub const WRITABLE: u64 = READ_ONLY | elf::SHF_WRITE;
-/// Flags of one with code.
-pub const CODE: u64 = READ_ONLY | elf::SHF_EXECINSTR;
+
+/// Flags of one with code, which holds no data between the instructions.
+pub fn code<T: Target>() -> u64 {
+    READ_ONLY | elf::SHF_EXECINSTR | T::PURE_CODE.map_or(0, |_| SHF_PURE_CODE)
+}
 
 /// The size of an address in bytes. Most tables are aligned to it.
 pub const WORD: u64 = 8;

@@ -69,6 +69,8 @@ pub struct LayoutOptions {
     pub spare_program_headers: u32,
     /// `--execute-only`: segments of code cannot be read, and hold nothing else.
     pub execute_only: bool,
+    /// `--xosegment`: code that is marked as pure has segments of its own, which cannot be read.
+    pub xosegment: bool,
     /// `-z execute-only-report`: how to report code that is not marked as pure.
     pub execute_only_report: Report,
     /// `--call-graph-profile-sort` (default): functions are ordered by how often they call each other.
@@ -107,6 +109,7 @@ impl Default for LayoutOptions {
             non_contiguous_regions_warnings: false,
             spare_program_headers: 0,
             execute_only: false,
+            xosegment: false,
             execute_only_report: Report::Ignore,
             call_graph_sort: true,
         }

@@ -110,11 +110,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredFlag,
     ),
     ignored(
-        &["no-xosegment"],
-        "Lets code that is marked as pure share segments with other code, as this linker always does",
-        IgnoredFlag,
-    ),
-    ignored(
         &["fortran-common"],
         "Links archive members that define a common symbol, as this linker always does",
         IgnoredFlag,

@@ -220,6 +220,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-execute-only"], "Let code be read, too (default)", |state| {
         state.config.layout.execute_only = false;
     }),
+    flag(
+        &["xosegment"],
+        "Give code that is marked as pure segments of its own, which cannot be read",
+        |state| {
+            state.config.layout.xosegment = true;
+        },
+    ),
+    flag(&["no-xosegment"], "Let pure code share segments with other code (default)", |state| {
+        state.config.layout.xosegment = false;
+    }),
     flag(&["no-rosegment"], "Put read-only data into the segment of the code", |state| {
         state.config.layout.rosegment = Some(false);
     }),

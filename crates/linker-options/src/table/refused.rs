@@ -79,10 +79,6 @@ pub static REFUSED: &[Refused] = &[
         "this linker makes no notes for memory tagging",
     ),
     refused(
-        &["xosegment"],
-        "code that is marked as pure shares output sections and pages with other code; --execute-only keeps all code unreadable",
-    ),
-    refused(
         &[
             "bp-compression-sort",
             "bp-compression-sort-section",
