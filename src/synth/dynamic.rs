@@ -4,7 +4,7 @@
 use super::android;
 use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
-use crate::cli::{OutputMode, Symbolic};
+use crate::cli::{MemoryTagMode, OutputMode, Symbolic};
 use crate::elf::Dyn;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
@@ -27,6 +27,9 @@ const DT_ANDROID_RELASZ: i64 = 0x6000_0012;
 const DT_ANDROID_RELR: i64 = 0x6fff_e000;
 const DT_ANDROID_RELRSZ: i64 = 0x6fff_e001;
 const DT_ANDROID_RELRENT: i64 = 0x6fff_e003;
+/// More flags of GNU systems (GNU's ABI extensions, "`DT_GNU_FLAGS_1`").
+const DT_GNU_FLAGS_1: i64 = 0x6fff_fdf4;
+const DF_GNU_1_UNIQUE: u64 = 1;
 
 struct List<'l, 'a, T: Target> {
     link: &'l Numbered<'a, T>,
@@ -227,6 +230,12 @@ fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
     {
         list.number(tag, 0u64);
     }
+    let tags = list.link.config.notes.memory_tags;
+    if let (Some([mode, heap, stack]), Some(wanted)) = (T::MEMORY_TAGS, tags.mode) {
+        list.number(mode, u64::from(wanted == MemoryTagMode::Asynchronous));
+        list.number(heap, u64::from(tags.heap));
+        list.number(stack, u64::from(tags.stack));
+    }
 }
 
 /// Whether any call of a function with another calling convention goes through `.plt`.
@@ -270,6 +279,9 @@ fn flags<T: Target>(list: &mut List<'_, '_, T>) {
     }
     if flags_1 != 0 {
         list.number(elf::DT_FLAGS_1, flags_1);
+    }
+    if options.unique {
+        list.number(DT_GNU_FLAGS_1, DF_GNU_1_UNIQUE);
     }
 }
 

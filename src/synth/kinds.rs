@@ -17,6 +17,7 @@ pub fn of<T: Target>(kind: Kind) -> Synthesis<T> {
         Kind::GnuAttributes => attributes::synthesis(),
         Kind::BuildIdNote => notes::build_id(),
         Kind::PackageNote => notes::package(),
+        Kind::MemoryTagNote => notes::memory_tags(),
         Kind::Interp => interp::synthesis(),
         Kind::Hash => hash::synthesis(),
         Kind::GnuHash => gnu_hash::synthesis(),

@@ -2,7 +2,7 @@
 
 use super::synthesis::Synthesis;
 use crate::arch::Target;
-use crate::cli::BuildId;
+use crate::cli::{BuildId, MemoryTagMode};
 use crate::elf::consts as elf;
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection};
 use zerocopy::byteorder::U32;
@@ -35,6 +35,27 @@ pub fn package<T: Target>() -> Synthesis<T> {
     })
 }
 
+/// `.note.android.memtag`, with `--android-memtag-note`: the mode in two bits, then whether the heap and the
+/// stacks are tagged (Android's C library, "elf.h").
+pub fn memory_tags<T: Target>() -> Synthesis<T> {
+    Synthesis::fixed(|link| {
+        let tags = link.config.notes.memory_tags;
+        let Some(mode) = tags.mode.filter(|_| tags.note && T::MEMORY_TAGS.is_some()) else {
+            return None.into();
+        };
+        if link.config.is_relocatable() {
+            return None.into();
+        }
+        let mode = match mode {
+            MemoryTagMode::Asynchronous => 1,
+            MemoryTagMode::Synchronous => 2,
+        };
+        let word = U32::<T::E>::new(mode | u32::from(tags.heap) << 2 | u32::from(tags.stack) << 3);
+        let bytes = encode::<T>(b"Android", NT_ANDROID_TYPE_MEMTAG, &word.to_bytes());
+        Some(section(Kind::MemoryTagNote, b".note.android.memtag", link.store.keep(bytes))).into()
+    })
+}
+
 fn section<'a>(kind: Kind, name: &'static [u8], bytes: &'a [u8]) -> SyntheticSection<'a> {
     SyntheticSection::of_bytes(kind, name, elf::SHT_NOTE, READ_ONLY, 4, bytes)
 }
@@ -42,6 +63,9 @@ fn section<'a>(kind: Kind, name: &'static [u8], bytes: &'a [u8]) -> SyntheticSec
 /// The note type of package metadata, in the name space `FDO` (systemd, "Package Metadata for Executable
 /// Files").
 const NT_FDO_PACKAGING_METADATA: u32 = 0xcafe_1a7e;
+
+/// The note type of memory tagging, in the name space `Android`.
+const NT_ANDROID_TYPE_MEMTAG: u32 = 4;
 
 /// The offset of the descriptor in a note whose name has three letters, in bytes.
 pub const DESCRIPTOR_OFFSET: usize = 16;

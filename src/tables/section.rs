@@ -45,6 +45,8 @@ kinds! {
         BuildIdNote,
         /// `.note.package`.
         PackageNote,
+        /// `.note.android.memtag`.
+        MemoryTagNote,
         /// `.interp`.
         Interp,
         /// `.hash`.

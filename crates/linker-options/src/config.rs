@@ -489,6 +489,8 @@ pub struct DynamicOptions {
     pub group: bool,
     /// `-z rodynamic`: `.dynamic` is not writable.
     pub read_only_dynamic: bool,
+    /// `-z unique`: all name spaces of a program share one copy of the library.
+    pub unique: bool,
     /// `-z mark-plt`: `DT_X86_64_PLT` and the other tags about the PLT.
     pub mark_plt: bool,
 }
@@ -522,6 +524,7 @@ impl Default for DynamicOptions {
             globalaudit: false,
             group: false,
             read_only_dynamic: false,
+            unique: false,
             mark_plt: false,
         }
     }

@@ -23,6 +23,7 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     refuse_relocations_without_symbols(&state);
     refuse_debug_file(&state);
     refuse_page_sizes(&state);
+    warn_tags_without_mode(&state);
     resolve_machine(&mut state);
     resolve_search(&mut state);
     resolve_undefined(&mut state);
@@ -77,6 +78,24 @@ fn refuse_page_sizes(state: &State<'_>) {
             )
             .at(Location::Argument("-z common-page-size".into()))
             .help("-z max-page-size=SIZE sets the maximum"),
+        );
+    }
+}
+
+/// Warns of options of memory tagging that do nothing, because no mode is asked for.
+fn warn_tags_without_mode(state: &State<'_>) {
+    let tags = state.config.notes.memory_tags;
+    let given = [
+        (tags.heap, "-z memtag-heap"),
+        (tags.stack, "-z memtag-stack"),
+        (tags.note, "--android-memtag-note"),
+    ];
+    for (_, name) in given.into_iter().filter(|given| given.0 && tags.mode.is_none()) {
+        let message = "does nothing without a mode of memory tagging";
+        state.report(
+            Diagnostic::warning(Code::BadOption, message)
+                .at(Location::Argument(name.into()))
+                .help("add -z memtag-mode=sync or -z memtag-mode=async"),
         );
     }
 }

@@ -1,6 +1,6 @@
 //! Reads the values of options: numbers, addresses, sizes, words, paths.
 
-use super::config::{Machine, Report};
+use super::config::{Machine, MemoryTagMode, Report};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -69,6 +69,13 @@ pub fn is_32_bit_architecture(name: &[u8]) -> bool {
 /// The values of `-z …-report=`.
 pub static REPORT_WORDS: &[(&str, Report)] =
     &[("none", Report::Ignore), ("warning", Report::Warning), ("error", Report::Error)];
+
+/// The values of `-z memtag-mode=`.
+pub static MEMORY_TAG_MODES: &[(&str, Option<MemoryTagMode>)] = &[
+    ("none", None),
+    ("sync", Some(MemoryTagMode::Synchronous)),
+    ("async", Some(MemoryTagMode::Asynchronous)),
+];
 
 /// A value as a text for messages.
 pub fn shown(value: &[u8]) -> std::borrow::Cow<'_, str> {

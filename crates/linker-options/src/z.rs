@@ -3,7 +3,7 @@
 use super::config::{CallNop, Gcs, Report, SFrameViolation, SeparateCode, TextRelocations, Visibility};
 use super::state::State;
 use super::table::refused::REFUSED_WORDS;
-use super::values::{Outcome, REPORT_WORDS, nearest, number, page_size, pair, shown, word};
+use super::values::{MEMORY_TAG_MODES, Outcome, REPORT_WORDS, nearest, number, page_size, pair, shown, word};
 use diagnostics::{Code, Diagnostic};
 
 /// The effect of a word. It also says whether `=value` follows.
@@ -261,7 +261,31 @@ pub static WORDS: &[ZSpec] = &[
     flag(&["nounique-symbol"], "Leave the names of local symbols as they are (default)", |state| {
         state.config.symbols.unique_locals = false;
     }),
-    flag(&["nounique"], "Do not mark the library as one that all namespaces share (default)", |_| {}),
+    flag(
+        &["unique"],
+        "Mark the output as one of which all name spaces of a program share one copy",
+        |state| {
+            state.config.dynamic.unique = true;
+        },
+    ),
+    flag(&["nounique"], "Do not mark the output as one that all name spaces share (default)", |state| {
+        state.config.dynamic.unique = false;
+    }),
+    value(
+        &["memtag-mode"],
+        "MODE",
+        "Ask for memory tagging (AArch64), with faults at the access (sync) or later (async), or for none",
+        |state, mode| {
+            state.config.notes.memory_tags.mode = word(mode, MEMORY_TAG_MODES)?;
+            Ok(())
+        },
+    ),
+    flag(&["memtag-heap"], "With memtag-mode: let the heap be tagged", |state| {
+        state.config.notes.memory_tags.heap = true;
+    }),
+    flag(&["memtag-stack"], "With memtag-mode: let stacks lie in memory that can be tagged", |state| {
+        state.config.notes.memory_tags.stack = true;
+    }),
     flag(
         &["norewrite-endbr"],
         "Keep instructions that mark branch targets, as endbr64 does (default)",

@@ -63,6 +63,9 @@ impl Target for AArch64 {
     const SEPARATE_CODE: bool = false;
     /// `STO_AARCH64_VARIANT_PCS`, `DT_AARCH64_VARIANT_PCS`.
     const VARIANT_CALLS: Option<(u8, i64)> = Some((0x80, 0x7000_0005));
+    /// `DT_AARCH64_MEMTAG_MODE`, `DT_AARCH64_MEMTAG_HEAP`, `DT_AARCH64_MEMTAG_STACK` (Memtag ABI Extension to
+    /// ELF for the Arm 64-bit Architecture, "Dynamic Section").
+    const MEMORY_TAGS: Option<[i64; 3]> = Some([0x7000_0009, 0x7000_000b, 0x7000_000c]);
     const TLS_REWRITES_ALL: bool = false;
     const UNDEFINED_WEAK_IS_PLACE: bool = true;
     const THUNKS: Option<ThunkSpec> = Some(thunks::SPEC);

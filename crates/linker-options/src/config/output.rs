@@ -484,6 +484,31 @@ pub struct NoteOptions {
     pub build_id: BuildId,
     /// `--package-metadata`, percent-decoded: the text of `.note.package`.
     pub package_metadata: Option<Vec<u8>>,
+    /// `-z memtag-…`, `--android-memtag-…`.
+    pub memory_tags: MemoryTags,
+}
+
+/// How a program on AArch64 wants its memory tagged (MTE), for the dynamic linker and the C library. Without
+/// a mode, the other fields mean nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct MemoryTags {
+    /// `-z memtag-mode`.
+    pub mode: Option<MemoryTagMode>,
+    /// `-z memtag-heap`: the heap is tagged.
+    pub heap: bool,
+    /// `-z memtag-stack`: code tags its stack, so that stacks must lie in memory that can be tagged.
+    pub stack: bool,
+    /// `--android-memtag-note`: a note says so, too, for programs without dynamic tags.
+    pub note: bool,
+}
+
+/// When a program is told of an access by a wrong tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryTagMode {
+    /// At the access.
+    Synchronous,
+    /// Some time later, which costs less.
+    Asynchronous,
 }
 
 /// `--build-id`.

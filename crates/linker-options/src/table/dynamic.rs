@@ -3,7 +3,7 @@
 use crate::config::{BuildId, HashStyle};
 use crate::spec::{OptionSpec, Reach, flag, optional, value};
 use crate::state::State;
-use crate::values::{Outcome, hex_bytes, number, path, percent_decode, shown, word};
+use crate::values::{MEMORY_TAG_MODES, Outcome, hex_bytes, number, path, percent_decode, shown, word};
 use crate::z;
 use diagnostics::{Code, Diagnostic};
 
@@ -82,6 +82,30 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     ),
     flag(&["no-build-id"], "Make no build-id note", |state| {
         state.config.notes.build_id = BuildId::None;
+    }),
+    value(
+        &["android-memtag-mode"],
+        "MODE",
+        "The same as -z memtag-mode=MODE with --android-memtag-note",
+        |state, mode| {
+            state.config.notes.memory_tags.mode = word(mode, MEMORY_TAG_MODES)?;
+            state.config.notes.memory_tags.note = state.config.notes.memory_tags.mode.is_some();
+            Ok(())
+        },
+    ),
+    flag(&["android-memtag-heap"], "The same as -z memtag-heap", |state| {
+        state.config.notes.memory_tags.heap = true;
+    }),
+    flag(&["android-memtag-stack"], "The same as -z memtag-stack", |state| {
+        state.config.notes.memory_tags.stack = true;
+    }),
+    flag(
+        &["android-memtag-note"],
+        "With -z memtag-mode: tell Android of memory tagging by a note, too",
+        |state| state.config.notes.memory_tags.note = true,
+    ),
+    flag(&["no-android-memtag-note"], "Make no note of memory tagging (default)", |state| {
+        state.config.notes.memory_tags.note = false;
     }),
     optional(
         &["package-metadata"],

@@ -75,10 +75,6 @@ pub static REFUSED: &[Refused] = &[
         "list the symbols to keep in a version script or in the file of --retain-symbols-file",
     ),
     refused(
-        &["android-memtag-heap", "android-memtag-mode", "android-memtag-stack"],
-        "this linker makes no notes for memory tagging",
-    ),
-    refused(
         &[
             "bp-compression-sort",
             "bp-compression-sort-section",
@@ -112,8 +108,6 @@ pub static REFUSED_WORDS: &[Refused] = &[
         "this linker never copies protected data of libraries into executables",
     ),
     refused(&["nolrodata-after-bss"], "large read-only data is behind .bss in every built-in layout"),
-    refused(&["unique"], "this linker marks no library as one that all namespaces share"),
-    refused(&["memtag-mode", "memtag-stack"], "this linker makes no notes for memory tagging"),
     refused(
         &["rewrite-endbr"],
         "this linker keeps the instructions that mark branch targets, as endbr64 does",

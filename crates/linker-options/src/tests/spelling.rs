@@ -49,6 +49,7 @@ fn sample(option: &OptionSpec) -> &'static str {
         "unwind-debug-frame" => "drop",
         "unwind-runtime" => "program",
         "identity" => "gnu",
+        "android-memtag-mode" => "sync",
         "stats" => "json",
         "color-diagnostics" => "never",
         _ => "value",
@@ -109,11 +110,33 @@ fn spellings(option: &OptionSpec, name: &str, value: Option<&str>) -> Vec<Vec<St
     all
 }
 
+/// Options and words of `-z` that get a warning if no option asks for a mode of memory tagging.
+const NEED_A_MODE: [&str; 5] =
+    ["android-memtag-heap", "android-memtag-stack", "android-memtag-note", "memtag-heap", "memtag-stack"];
+
+#[test]
+fn memory_tags_need_a_mode() {
+    for name in NEED_A_MODE {
+        let option = if name.starts_with("android") { format!("--{name}") } else { format!("-z{name}") };
+        let tags = config(&[&option, "-z", "memtag-mode=async"]).notes.memory_tags;
+        let given = [tags.heap, tags.stack, tags.note];
+        assert_eq!(given, ["heap", "stack", "note"].map(|end| name.ends_with(end)), "{option}");
+        assert_eq!(tags.mode, Some(MemoryTagMode::Asynchronous));
+        let warned = warning(&[&option, "a.o"]);
+        assert_eq!(warned.message, "does nothing without a mode of memory tagging", "{option}");
+    }
+    let android = config(&["--android-memtag-mode=sync"]).notes.memory_tags;
+    assert_eq!((android.mode, android.note), (Some(MemoryTagMode::Synchronous), true));
+    assert!(!config(&["--android-memtag-mode=none"]).notes.memory_tags.note);
+}
+
 #[test]
 fn every_option_in_every_spelling() {
     // `-run` has its effect only before all other options, and there only in that one spelling.
-    let is_ordinary =
-        |option: &&OptionSpec| !matches!(option.effect, Effect::IgnoredPrefix) && option.names != ["run"];
+    let is_ordinary = |option: &&OptionSpec| {
+        let alone = option.names == ["run"] || NEED_A_MODE.contains(&option.names[0]);
+        !matches!(option.effect, Effect::IgnoredPrefix) && !alone
+    };
     for option in table::all().filter(is_ordinary) {
         let mut values = Vec::new();
         if option.takes_value() {
@@ -223,7 +246,7 @@ fn every_option_that_must_exist_exists() {
 
 #[test]
 fn every_word_of_z() {
-    for word in WORDS {
+    for word in WORDS.iter().filter(|word| !NEED_A_MODE.contains(&word.names[0])) {
         for name in word.names {
             let text = match (word.effect, *name) {
                 (ZEffect::Flag(_), name) => name.to_string(),
@@ -231,6 +254,7 @@ fn every_word_of_z() {
                 (_, "call-nop") => format!("{name}=prefix-0x67"),
                 (_, "dead-reloc-in-nonalloc") => format!("{name}=.debug_*=1"),
                 (_, "isa-level-report") => format!("{name}=none"),
+                (_, "memtag-mode") => format!("{name}=sync"),
                 (_, "gcs") => format!("{name}=always"),
                 (_, "stack-size" | "max-page-size" | "common-page-size") => format!("{name}=0x10000"),
                 (_, name) => format!("{name}=warning"),
