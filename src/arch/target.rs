@@ -166,6 +166,9 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Dynamic tags for the address, size and entry size of `.plt` (`-z mark-plt`), and the symbol version of
     /// C libraries that know these tags.
     const PLT_TAGS: Option<([i64; 3], &'static [u8])> = None;
+    /// The symbol version of C libraries whose TLS descriptors keep all registers but the result's, as code
+    /// assumes.
+    const TLS_DESC_VERSION: Option<&'static [u8]> = None;
     /// Dynamic tags for the mode of memory tagging, and for whether the heap and the stacks are tagged.
     const MEMORY_TAGS: Option<[i64; 3]> = None;
     /// The bit of `st_other` that marks functions whose calling convention lazy binding would break, and the

@@ -11,8 +11,7 @@ use crate::elf::consts as elf;
 use crate::elf::{Verdaux, Verdef, Vernaux, Verneed};
 use crate::ids::SharedId;
 use crate::input::shared::VERSION_HIDDEN;
-use crate::phase::Inputs;
-use crate::phase::Resolved;
+use crate::phase::{Inputs, Numbered, Resolved};
 use crate::region::copy_bytes;
 use crate::symbols::Definition;
 use crate::symbols::MentionedBy;
@@ -48,7 +47,7 @@ pub fn defined<'a, T: Target>(
 
 /// Finds the versions that the output needs, and gives each dynamic symbol its version word. The rows of
 /// `.dynsym` are final by now. `packs` tells whether the output has `.relr.dyn`.
-pub fn need<'a, T: Target>(link: &Resolved<'a, T>, packs: bool, tables: &mut DynamicTables<'a>) {
+pub fn need<'a, T: Target>(link: &Numbered<'a, T>, packs: bool, tables: &mut DynamicTables<'a>) {
     let mut needed: BTreeMap<(SharedId, u16), bool> = BTreeMap::new();
     for symbol in &tables.symbols {
         if let Some((key, weak)) = needed_version(link, tables, symbol.id) {
@@ -87,8 +86,8 @@ pub fn need<'a, T: Target>(link: &Resolved<'a, T>, packs: bool, tables: &mut Dyn
             Definition::Object { .. } | Definition::Linker(_) => link.versions.words[symbol.id.index()],
         });
     }
-    for name in feature_versions(link, packs) {
-        add_feature_version(link, tables, &mut libraries, name, &mut next);
+    for feature in features(link, packs) {
+        add_version_of_feature(link, tables, &mut libraries, feature, &mut next);
     }
     tables.needed = libraries.into_iter().map(|(_, library)| library).collect();
 }
@@ -109,34 +108,44 @@ fn needed_version<T: Target>(
     Some(((library, version), !link.mentions(id).contains(MentionedBy::STRONG_REFERENCE)))
 }
 
-/// Versions by which the C library tells that it supports a feature of this output, such as
-/// `GLIBC_ABI_DT_RELR`.
-fn feature_versions<T: Target>(link: &Inputs<'_, T>, packs: bool) -> Vec<&'static [u8]> {
-    let mut names: Vec<&[u8]> = Vec::new();
-    if packs && !link.config.relocations.android_relr_tags {
-        names.push(b"GLIBC_ABI_DT_RELR");
-    }
-    if let Some((_, name)) = T::PLT_TAGS
-        && link.config.dynamic.mark_plt
-    {
-        names.push(name);
-    }
-    names
+/// Something that the output needs of the C library.
+#[derive(Clone, Copy)]
+struct Feature {
+    /// The version by which the C library tells that it has the feature, such as `GLIBC_ABI_DT_RELR`.
+    version: &'static [u8],
+    /// Whether the version is asked for even if the C library of the link does not have it.
+    always: bool,
 }
 
-/// Whether a C library that does not know a feature still runs the output correctly.
-fn is_only_information<T: Target>(name: &[u8]) -> bool {
-    T::PLT_TAGS.is_some_and(|(_, version)| version == name)
+fn features<T: Target>(link: &Numbered<'_, T>, packs: bool) -> Vec<Feature> {
+    let mut features = Vec::new();
+    if packs && !link.config.relocations.android_relr_tags {
+        features.push(Feature { version: b"GLIBC_ABI_DT_RELR", always: true });
+    }
+    // The tags are information: every C library runs the output correctly.
+    if let Some((_, version)) = T::PLT_TAGS
+        && link.config.dynamic.mark_plt
+    {
+        features.push(Feature { version, always: false });
+    }
+    let wanted = link.config.dynamic.tls_desc_version;
+    if let Some(version) = T::TLS_DESC_VERSION
+        && wanted != Some(false)
+        && link.rows.iter().any(|row| row.tls_desc.is_some())
+    {
+        features.push(Feature { version, always: wanted == Some(true) });
+    }
+    features
 }
 
 /// Adds such a version of the C library to the needed versions, if the output needs any version of it. Then
 /// the dynamic linker of an older C library refuses to start the program. Without it, the program would start
 /// and run wrong.
-fn add_feature_version<'a, T: Target>(
+fn add_version_of_feature<'a, T: Target>(
     link: &Inputs<'a, T>,
     tables: &mut DynamicTables<'a>,
     libraries: &mut [(SharedId, NeededLibrary<'a>)],
-    name: &'static [u8],
+    feature: Feature,
     next: &mut u16,
 ) {
     for (library, needed) in libraries {
@@ -145,8 +154,8 @@ fn add_feature_version<'a, T: Target>(
         if !is_libc || !versions.iter().any(|version| version.name.starts_with(b"GLIBC_2.")) {
             continue;
         }
-        let is_known = link.shared[library.index()].version_names.contains(&name);
-        if !is_known && is_only_information::<T>(name) {
+        let name = feature.version;
+        if !feature.always && !link.shared[library.index()].version_names.contains(&name) {
             return;
         }
         if *next < VERSION_HIDDEN && versions.iter().all(|version| version.name != name) {

@@ -491,6 +491,9 @@ pub struct DynamicOptions {
     pub read_only_dynamic: bool,
     /// `-z unique`: all name spaces of a program share one copy of the library.
     pub unique: bool,
+    /// `--gnu2-tls-tag`: whether code with TLS descriptors needs the C library's version for them. `None`: if
+    /// the library of the link has it.
+    pub tls_desc_version: Option<bool>,
     /// `-z mark-plt`: `DT_X86_64_PLT` and the other tags about the PLT.
     pub mark_plt: bool,
 }
@@ -525,6 +528,7 @@ impl Default for DynamicOptions {
             group: false,
             read_only_dynamic: false,
             unique: false,
+            tls_desc_version: None,
             mark_plt: false,
         }
     }

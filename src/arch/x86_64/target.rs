@@ -64,6 +64,7 @@ impl Target for X86_64 {
     /// `DT_X86_64_PLT`, `DT_X86_64_PLTSZ`, `DT_X86_64_PLTENT`.
     const PLT_TAGS: Option<([i64; 3], &'static [u8])> =
         Some(([0x7000_0000, 0x7000_0001, 0x7000_0003], b"GLIBC_ABI_DT_X86_64_PLT"));
+    const TLS_DESC_VERSION: Option<&'static [u8]> = Some(b"GLIBC_ABI_GNU2_TLS");
     const CODE_FILL: &'static [&'static [u8]] = &[
         &[0x90],
         &[0x66, 0x90],

@@ -95,8 +95,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredFlag,
     ),
     ignored(
-        &["no-gnu-tls-tag", "no-gnu2-tls-tag"],
-        "Adds no version for TLS descriptors, as this linker never does",
+        &["no-gnu-tls-tag"],
+        "Adds no version for calls of __tls_get_addr, which only code of 32 bits needs",
         IgnoredFlag,
     ),
     ignored(

@@ -52,6 +52,14 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
+    flag(
+        &["gnu2-tls-tag"],
+        "Let code with TLS descriptors (x86-64) run only with a C library that keeps registers in them",
+        |state| state.config.dynamic.tls_desc_version = Some(true),
+    ),
+    flag(&["no-gnu2-tls-tag"], "Let code with TLS descriptors run with every C library", |state| {
+        state.config.dynamic.tls_desc_version = Some(false);
+    }),
     flag(&["enable-new-dtags"], "Write the directories of -rpath as DT_RUNPATH (default)", |state| {
         state.config.dynamic.new_dtags = true;
     }),

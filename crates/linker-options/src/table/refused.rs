@@ -32,10 +32,6 @@ pub static REFUSED: &[Refused] = &[
     ),
     refused(&["force-exe-suffix"], "ELF programs need no suffix; name the output with -o"),
     refused(&["traditional-format"], "the output has no older format"),
-    refused(
-        &["gnu-tls-tag", "gnu2-tls-tag"],
-        "this linker records only versions of libc.so that symbols have, none for TLS descriptors",
-    ),
     refused(&["branch-to-branch"], "this linker does not shorten branches to branches"),
     refused(&["optimize-bb-jumps"], "this linker does not remove jumps to the next basic block"),
     refused(&["ctf-variables", "ctf-share-types"], NO_CTF),
@@ -62,6 +58,7 @@ pub static REFUSED: &[Refused] = &[
             "no-relax-gp",
             "split-stack-adjust-size",
             "embedded-relocs",
+            "gnu-tls-tag",
             "version-exports-section",
         ],
         OTHER_MACHINE,
