@@ -68,6 +68,10 @@ pub fn files<'a, T: Target>(
         let text = trace::why_extract(inputs, &data);
         write_text(inputs.session, path, overwrite::REASONS, text, printed);
     }
+    if let Some(path) = &options.archive_stats {
+        let text = trace::archives(opened, extracted);
+        write_text(inputs.session, path, overwrite::ARCHIVES, text, printed);
+    }
     data
 }
 

@@ -48,6 +48,7 @@ pub fn written(config: &Config) -> Vec<(&'static str, PathBuf)> {
         (DEPENDENCIES, reports.dependency_file.clone()),
         (REPRODUCE, reports.reproduce.clone()),
         (REASONS, reports.why_extract.clone()),
+        (ARCHIVES, reports.archive_stats.clone()),
         (EXPLANATION, explanation),
         (SYMBOL_ORDER, reports.symbol_order.clone()),
         (TIME_TRACE, trace_path(config)),
@@ -85,6 +86,8 @@ pub const DEPENDENCIES: &str = "the dependency file";
 pub const REPRODUCE: &str = "the archive of --reproduce";
 /// The file of `--why-extract`.
 pub const REASONS: &str = "the reasons for extraction";
+/// The file of `--print-archive-stats`.
+pub const ARCHIVES: &str = "the table of archives";
 /// The file of `--explain-discarded`.
 pub const EXPLANATION: &str = "the explanation";
 /// The file of `--print-symbol-order`.

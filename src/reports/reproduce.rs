@@ -153,6 +153,8 @@ const OUTPUTS: &[&[u8]] = &[
     b"--dependency-file",
     b"-dependency-file",
     b"--why-extract",
+    b"--print-archive-stats",
+    b"-print-archive-stats",
     b"--print-symbol-order",
     b"-print-symbol-order",
     b"-why-extract",

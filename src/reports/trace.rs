@@ -1,5 +1,5 @@
-//! `--trace`, `--trace-symbol`, `--why-extract`: the files of the link, the files that mention a symbol, and
-//! the reasons for archive members.
+//! `--trace`, `--trace-symbol`, `--why-extract`, `--print-archive-stats`: the files of the link, the files
+//! that mention a symbol, the reasons for archive members, and how many there are.
 
 use crate::arch::Target;
 use crate::diag::words::shown;
@@ -9,6 +9,7 @@ use crate::passes::extract_members::Extracted;
 use crate::passes::open_inputs::Opened;
 use crate::phase::Inputs;
 use hashbrown::{HashMap, HashSet};
+use indexmap::IndexMap;
 use std::fmt::{Display, Write};
 use std::path::PathBuf;
 
@@ -102,6 +103,28 @@ pub fn why_extract<T: Target>(inputs: &Inputs<'_, T>, data: &ReportData<'_>) -> 
         let _ = writeln!(text, "{referrer}\t{}\t{symbol}", shown(&member));
     }
     text
+}
+
+/// `--print-archive-stats`: for each archive, in the order of the command line, the number of its members and
+/// of those that take part. The columns are separated by tabs, as in lld.
+pub fn archives(opened: &Opened<'_>, extracted: &Extracted) -> String {
+    let mut counts: IndexMap<&str, (usize, usize)> = IndexMap::new();
+    for path in opened.files.iter().filter_map(|file| archive_of(file.name)) {
+        counts.entry(path).or_default().0 += 1;
+    }
+    let taken = extracted.objects.iter().filter_map(|&row| opened.files.get(row as usize));
+    for path in taken.filter_map(|file| archive_of(file.name)) {
+        counts.entry(path).or_default().1 += 1;
+    }
+    let mut text = String::from("members\textracted\tarchive\n");
+    for (path, (members, taken)) in counts {
+        let _ = writeln!(text, "{members}\t{taken}\t{}", shown(path));
+    }
+    text
+}
+
+fn archive_of<'a>(name: FileName<'a>) -> Option<&'a str> {
+    name.member.map(|_| name.path)
 }
 
 /// `-y`: the objects and then the libraries that refer to a symbol or define it, in input order.

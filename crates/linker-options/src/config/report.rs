@@ -242,6 +242,9 @@ pub struct ReportOptions {
     pub explain_discarded: Option<Explanation>,
     /// `--why-extract`: the file that says why each archive member was taken. `-` is standard output.
     pub why_extract: Option<PathBuf>,
+    /// `--print-archive-stats`: the file that says how many members of each archive were taken. `-` is
+    /// standard output.
+    pub archive_stats: Option<PathBuf>,
     /// `--print-symbol-order`: the file that lists the symbols of ordered sections, in their order. `-` is
     /// standard output.
     pub symbol_order: Option<PathBuf>,
@@ -269,6 +272,7 @@ impl Default for ReportOptions {
             print_memory_usage: false,
             explain_discarded: None,
             why_extract: None,
+            archive_stats: None,
             symbol_order: None,
         }
     }

@@ -84,7 +84,6 @@ pub static REFUSED: &[Refused] = &[
     ),
     refused(&["no-fortran-common"], "this linker always links archive members that define a common symbol"),
     refused(&["randomize-section-padding"], "sections get only the padding that their alignment needs"),
-    refused(&["print-archive-stats"], "--why-extract says why each member was taken"),
     refused(&["vs-diagnostics"], "messages always have GNU's form, FILE:LINE:"),
     refused(
         &["lto-emit-asm", "lto-emit-llvm", "thinlto-index-only", "load-pass-plugin", "lto-obj-path"],

@@ -125,6 +125,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     })
     .reaches(Reach::Writes),
     value(
+        &["print-archive-stats"],
+        "FILE",
+        "Write to FILE how many members each archive has, and how many of them take part",
+        |state, file| {
+            state.config.reports.archive_stats = Some(path(file));
+            Ok(())
+        },
+    )
+    .reaches(Reach::Writes),
+    value(
         &["print-symbol-order"],
         "FILE",
         "Write to FILE the symbols of the sections that a profile or ordering file has put in order",
