@@ -2,7 +2,7 @@
 
 use super::classes::Classes;
 use super::memory;
-use super::{Body, Command, LayoutPlan, OutputPlan, Rule};
+use super::{Body, Command, LINKER_VERSION, LayoutPlan, OutputPlan, Rule};
 use crate::cli::{Config, DefSym, SortSection};
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{OutputId, RuleId, StatementId};
@@ -254,6 +254,9 @@ impl<'c> Builder<'c> {
             BodyItem::Data { size, value } => body.push(Body::Data(size, Box::new(value))),
             BodyItem::Text { bytes, .. } => body.push(Body::Text(bytes)),
             BodyItem::Fill(value) => body.push(Body::Fill(Box::new(value))),
+            BodyItem::LinkerVersion(_) if self.config.scripts.linker_version => {
+                body.push(Body::Text(LINKER_VERSION.as_bytes().into()));
+            }
             // LINKER_VERSION writes nothing without --enable-linker-version, as in GNU ld. The other two mean
             // nothing in ELF.
             BodyItem::LinkerVersion(_) | BodyItem::Constructors(_) | BodyItem::CreateObjectSymbols(_) => {}

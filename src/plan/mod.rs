@@ -33,6 +33,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// What names this linker in `.comment`, with its NUL.
+pub const LINKER_VERSION: &str = concat!("Linker: sframe-ld ", env!("CARGO_PKG_VERSION"), "\0");
+
 /// Scripts and options, joined.
 #[derive(Clone, Debug, Default)]
 pub struct LayoutPlan {

@@ -267,6 +267,8 @@ pub struct ScriptOptions {
     pub section_orders: Vec<PathBuf>,
     /// `--call-graph-ordering-file`: replaces the profiles in objects.
     pub call_graph: Option<PathBuf>,
+    /// `--enable-linker-version`: `LINKER_VERSION` writes the linker's name.
+    pub linker_version: bool,
 }
 
 /// Definitions, references, exports.

@@ -90,11 +90,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredFlag,
     ),
     ignored(
-        &["disable-linker-version"],
-        "Makes LINKER_VERSION in a script write nothing, as it always does here",
-        IgnoredFlag,
-    ),
-    ignored(
         &["no-gnu-tls-tag"],
         "Adds no version for calls of __tls_get_addr, which only code of 32 bits needs",
         IgnoredFlag,

@@ -78,6 +78,12 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         Ok(())
     })
     .reaches(Reach::Reads),
+    flag(&["enable-linker-version"], "Let LINKER_VERSION in a script write this linker's name", |state| {
+        state.config.scripts.linker_version = true;
+    }),
+    flag(&["disable-linker-version"], "Let LINKER_VERSION in a script write nothing (default)", |state| {
+        state.config.scripts.linker_version = false;
+    }),
     value(&["c", "mri-script"], "FILE", "Use FILE, a script of the MRI linker", |state, file| {
         add_script(state, file, true);
         Ok(())

@@ -23,10 +23,6 @@ pub static REFUSED: &[Refused] = &[
     refused(&["warn-section-align"], "there is no such warning; -Map shows where sections start"),
     refused(&["no-link-mapless"], "this linker reads archives without their symbol maps"),
     refused(
-        &["enable-linker-version"],
-        "LINKER_VERSION in a script writes nothing here; .comment names the linker",
-    ),
-    refused(
         &["disable-multiple-abs-defs"],
         "absolute symbols of --just-symbols may always be defined once more",
     ),
