@@ -164,10 +164,7 @@ pub fn forbidden_properties(machine: Machine, options: &PropertyOptions) -> Vec<
 
 /// The features (bit and name) that an option asks the linker to report when an object lacks them, and how to
 /// report them.
-pub fn reported_features(
-    machine: Machine,
-    options: &PropertyOptions,
-) -> Vec<(Report, &'static [(u32, &'static str)])> {
+pub fn reported_features(machine: Machine, options: &PropertyOptions) -> Vec<(Report, ReportedFeatures)> {
     match machine {
         Machine::X86_64 => vec![
             (options.cet_report, &[(FEATURE_IBT, "IBT"), (FEATURE_SHSTK, "SHSTK")]),
@@ -175,8 +172,22 @@ pub fn reported_features(
             (options.lam_u57_report, &[(FEATURE_LAM_U57, "LAM_U57")]),
         ],
         Machine::AArch64 => {
-            vec![(options.bti_report, &[(FEATURE_BTI, "BTI")]), (options.gcs_report, &[(FEATURE_GCS, "GCS")])]
+            vec![(options.bti_report, &[(FEATURE_BTI, "BTI")]), (options.gcs_report(), GCS)]
         }
         Machine::S390x => Vec::new(),
     }
 }
+
+const GCS: &[(u32, &str)] = &[(FEATURE_GCS, "GCS")];
+
+/// The same for shared libraries, if the output has these features: without them in every library, the
+/// dynamic linker switches them off, or refuses the program.
+pub fn reported_in_libraries(machine: Machine, options: &PropertyOptions) -> (Report, ReportedFeatures) {
+    match machine {
+        Machine::AArch64 => (options.gcs_report_dynamic(), GCS),
+        _ => (Report::Ignore, &[]),
+    }
+}
+
+/// Features, each with its bit and its name.
+pub type ReportedFeatures = &'static [(u32, &'static str)];

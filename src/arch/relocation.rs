@@ -43,9 +43,25 @@ pub enum RelocExpr {
     TlsBlock,
     /// The symbol's size.
     Size,
+    /// The symbol's address as a pointer that the dynamic linker signs.
+    SignedPointer,
+    /// The GOT slot that holds the symbol's address as such a pointer.
+    SignedGotSlot,
+    /// The GOT pair of the TLS descriptor, both words of which are such pointers.
+    SignedTlsDesc,
+    /// What the function returns that the symbol names. It is called before the program starts.
+    Initializer,
+    /// A number that replaces the instruction if the symbol is defined.
+    Patch,
 }
 
 impl RelocExpr {
+    /// Whether the addend counts from the symbol, and not from a slot.
+    #[inline]
+    pub fn is_sum(self) -> bool {
+        matches!(self, RelocExpr::Symbol | RelocExpr::Plt | RelocExpr::SignedPointer | RelocExpr::Initializer)
+    }
+
     /// Whether the symbol must be thread-local.
     #[inline]
     pub fn is_tls(self) -> bool {
@@ -53,6 +69,7 @@ impl RelocExpr {
             self,
             RelocExpr::TlsGd
                 | RelocExpr::TlsDesc
+                | RelocExpr::SignedTlsDesc
                 | RelocExpr::TlsDescCall
                 | RelocExpr::GotTp
                 | RelocExpr::DtpOffset

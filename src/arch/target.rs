@@ -4,7 +4,7 @@
 //! descriptors?), never for a machine. So a new machine needs no change in any pass.
 
 use super::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site};
-use super::thunk::{ThunkForm, ThunkSpec};
+use super::thunk::{Reach, ThunkForm, ThunkSpec};
 use crate::cli::{Machine, PropertyOptions, RelocationOptions};
 use crate::elf::Rela;
 use sframe_format::Abi;
@@ -37,6 +37,36 @@ pub struct DynamicRelocations {
     pub tlsdesc: u32,
     /// Size of a symbol in 4 and in 8 bytes, where the machine has such relocations.
     pub sizes: [u32; 2],
+}
+
+/// Numbers of the relocations by which the dynamic linker signs pointers, on machines where the processor
+/// checks signatures (PAuth ABI Extension to ELF for the Arm 64-bit Architecture, "AUTH variant Dynamic
+/// Relocations").
+#[derive(Clone, Copy, Debug)]
+pub struct SignedRelocations {
+    /// Word-sized `S + A`.
+    pub absolute: u32,
+    /// Base address plus addend.
+    pub relative: u32,
+    /// GOT slot.
+    pub glob_dat: u32,
+    /// TLS descriptor pair.
+    pub tlsdesc: u32,
+    /// What a GOT slot with the address of a function holds before: how to sign it.
+    pub function: u64,
+    /// The same for all other addresses.
+    pub data: u64,
+    /// The type of the packed table of relative ones, ...
+    pub packed_type: u32,
+    /// ... and its tags in the dynamic section: address, size, and size of an entry.
+    pub packed_tags: [i64; 3],
+}
+
+impl SignedRelocations {
+    /// Whether a dynamic relocation is one of these.
+    pub fn has(&self, kind: u32) -> bool {
+        [self.absolute, self.relative, self.glob_dat, self.tlsdesc].contains(&kind)
+    }
 }
 
 /// Sizes of the procedure linkage tables, in bytes.
@@ -139,6 +169,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const LIBRARY_DIRECTORIES: &'static [&'static str];
     /// Dynamic relocation numbers.
     const DYNAMIC: DynamicRelocations;
+    /// Dynamic relocations that sign pointers, where the machine has them.
+    const SIGNED: Option<SignedRelocations> = None;
     /// Words at the head of `.got.plt` that belong to the dynamic linker.
     const GOT_PLT_RESERVED: u64;
     /// Words at the head of `.got` that the psABI reserves; the first holds the address of `.dynamic`. If
@@ -312,10 +344,10 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// half.
     fn lazy_target(entry: PltEntry, shape: &PltShape) -> u64;
 
-    /// Whether a relocation belongs to a branch that may go through a thunk.
+    /// How far a relocation reaches, if it leads to a function and may lead to a thunk instead.
     #[inline]
-    fn is_call(_: &RelocInfo<Self>) -> bool {
-        false
+    fn call(_: &RelocInfo<Self>) -> Option<Reach> {
+        None
     }
 
     /// Whether the relocation at this offset belongs to a call or jump. Such a use of a symbol compares no

@@ -18,7 +18,7 @@ pub enum DynamicKind {
     /// `S + A` of a symbol that the dynamic linker looks up.
     Symbolic,
     /// `S + A` of a local `STT_GNU_IFUNC`: the result of its resolver, or the address of its PLT entry if the
-    /// program uses that as the function's address.
+    /// program uses that as the function's address. Also what any other local function returns.
     Resolved,
     /// Base address plus the address of the GOT slot that holds the symbol's offset from the thread pointer.
     TpSlot,
@@ -26,6 +26,10 @@ pub enum DynamicKind {
     TpOffset,
     /// Offset in the TLS block of the module that defines the symbol.
     DtpOffset,
+    /// Base address plus `S + A`, signed.
+    SignedRelative,
+    /// `S + A`, signed, of a symbol that the dynamic linker looks up, or of a number.
+    SignedSymbolic,
     /// Size of the definition that prevails at run time.
     Size {
         /// The field has 8 bytes, not 4.
@@ -50,6 +54,10 @@ pub enum Problem {
     CopyForbidden,
     /// A TLS relocation stands in an instruction sequence that the psABI does not allow for it.
     UnexpectedInstruction,
+    /// Another module may define the function that computes a word, or the function has a resolver.
+    NotOwnFunction,
+    /// The symbol that stands for an instruction is no number.
+    NotNumber,
 }
 
 /// The decision about one relocation.
@@ -174,6 +182,29 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
             _ => Action::problem(info, Problem::NeedsTlsModel),
         },
         RelocExpr::DtpOffset => Action::value(info.expr, info.base, Needs::empty()),
+        RelocExpr::SignedPointer => signed_pointer(site),
+        RelocExpr::SignedGotSlot | RelocExpr::SignedTlsDesc => {
+            Action::value(info.expr, info.base, slot_needs(info.expr, site, mode))
+        }
+        RelocExpr::Initializer if !site.is_bound() => Action::problem(info, Problem::NotOwnFunction),
+        RelocExpr::Initializer => Action::dynamic(DynamicKind::Resolved, Needs::empty()),
+        // `relax` replaces the instruction if it can.
+        RelocExpr::Patch => Action::problem(info, Problem::NotNumber),
+    }
+}
+
+/// A pointer that the dynamic linker signs. Only a process knows its keys, so programs at fixed addresses
+/// have a dynamic relocation, too.
+fn signed_pointer<T: Target>(site: &Site<'_>) -> Action<T> {
+    if site.has(SymbolFacts::IMPORTED) {
+        Action::dynamic(DynamicKind::SignedSymbolic, Needs::DYNSYM)
+    } else if site.has(SymbolFacts::IFUNC) {
+        // The only address that the linker knows is that of the PLT entry.
+        Action::dynamic(DynamicKind::SignedRelative, Needs::PLT | Needs::CANONICAL_PLT)
+    } else if site.has(SymbolFacts::ABSOLUTE) {
+        Action::dynamic(DynamicKind::SignedSymbolic, Needs::empty())
+    } else {
+        Action::dynamic(DynamicKind::SignedRelative, Needs::empty())
     }
 }
 
@@ -202,6 +233,13 @@ fn slot_needs(expr: RelocExpr, site: &Site<'_>, mode: &Mode) -> Needs {
         RelocExpr::GotTp => Needs::GOT_TP | import(site),
         RelocExpr::TlsGd => Needs::TLS_GD | import(site),
         RelocExpr::TlsDesc => Needs::TLS_DESC | import(site),
+        RelocExpr::SignedGotSlot
+            if site.facts & (SymbolFacts::IFUNC | SymbolFacts::IMPORTED) == SymbolFacts::IFUNC =>
+        {
+            Needs::SIGNED_GOT | Needs::PLT | Needs::CANONICAL_PLT
+        }
+        RelocExpr::SignedGotSlot => Needs::SIGNED_GOT | import(site),
+        RelocExpr::SignedTlsDesc => Needs::SIGNED_TLS_DESC | import(site),
         RelocExpr::TlsLd => Needs::TLS_MODULE,
         _ => Needs::empty(),
     }

@@ -42,13 +42,15 @@ impl DynRelocSite {
 }
 
 /// All kinds, by number. [`DynRelocSite`] stores the number.
-const KINDS: [DynamicKind; 8] = [
+const KINDS: [DynamicKind; 10] = [
     DynamicKind::Relative,
     DynamicKind::Symbolic,
     DynamicKind::Resolved,
     DynamicKind::TpSlot,
     DynamicKind::TpOffset,
     DynamicKind::DtpOffset,
+    DynamicKind::SignedRelative,
+    DynamicKind::SignedSymbolic,
     DynamicKind::Size { wide: false },
     DynamicKind::Size { wide: true },
 ];

@@ -39,7 +39,7 @@ use crate::script::ast::Assignment;
 use crate::sframe::collect::Chosen;
 use crate::sframe_output;
 use crate::symbols::Definition;
-use crate::synth::{android, kinds};
+use crate::synth::{android, kinds, relr};
 use crate::tables::pools::Thunks;
 use crate::tables::section::Kind;
 use std::ops::ControlFlow;
@@ -158,10 +158,11 @@ impl<'p, 'a> Rounds<'p, 'a> {
     }
 }
 
-/// The sizes of Android's packed relocations, which depend on addends, and of the unwind table, which depends
-/// on distances to language-specific data: so on the addresses of symbols.
+/// The sizes of Android's packed relocations and of signed pointers' tables, which depend on addends, and of
+/// the unwind table, which depends on distances to language-specific data: so on the addresses of symbols.
 fn needed_by_symbols<T: Target>(link: Geometry<'_, T>) -> (Geometry<'_, T>, Vec<(Kind, u64)>) {
-    if !android::is_wanted(&link) && link.unwind_table.is_none() {
+    let is_signed = relr::is_used(&link, Kind::SignedRelrDyn);
+    if !android::is_wanted(&link) && link.unwind_table.is_none() && !is_signed {
         return (link, Vec::new());
     }
     let located = Located { values: values::all(&link), geometry: link };

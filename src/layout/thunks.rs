@@ -26,13 +26,16 @@
 //! only add to a set of pairs (pool, symbol), so their order does not matter. Thunks are then made in the
 //! order of pools and symbols.
 //!
+//! Data may hold the distance to a function in four bytes (`.word f@plt - .`), which reaches 2 GiB. Such a
+//! word may stand for a branch here: it gets the distance to a thunk if the function is out of reach.
+//!
 //! The pools have a second use: some processors have errata that hit an instruction only at certain
 //! addresses. The linker moves such instructions into a pool and puts a branch in their place.
 
 use super::state::LayoutState;
 use super::values;
 use crate::arch::Target;
-use crate::arch::thunk::{ThunkForm, ThunkSpec};
+use crate::arch::thunk::{Reach, ThunkForm, ThunkSpec, WORD_REACH};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{OutputId, RuleId, SectionId, SymbolId, ThunkId};
@@ -80,7 +83,7 @@ pub fn insert<T: Target>(
         inserted: Vec::new(),
     };
     if far {
-        let branches = far_branches(link, insertion.thunks, watch(link, watched, spec.reach), spec.reach);
+        let branches = far_branches(link, insertion.thunks, watch(link, watched, spec), spec);
         insertion.add_pools(&branches);
         insertion.bridge(&branches);
         insertion.add_landing_pads();
@@ -114,9 +117,12 @@ struct Branch {
     section: SectionId,
     /// Its offset in the section, in bytes.
     offset: u64,
-    destination: Destination,
+    /// Its destination.
+    target: SymbolId,
+    addend: i64,
     /// The row of its symbol in [`Watched::symbols`].
     symbol: u32,
+    reach: Reach,
 }
 
 /// Branches that need a thunk, or may need one if addresses move a little. Later rounds look only at these.
@@ -134,18 +140,23 @@ pub struct Watched {
 #[derive(Clone, Copy)]
 struct FarBranch {
     place: u64,
-    destination: Destination,
+    /// What its thunk is for.
+    purpose: Purpose,
+    /// How far it reaches, less [`SLACK`].
+    reach: u64,
+}
+
+/// The first and the last address of the program.
+fn extent<T: Target>(link: &Geometry<'_, T>) -> Option<(u64, u64)> {
+    let chunks = || link.layout.chunks.iter().filter(|chunk| chunk.takes_address_space() && chunk.size > 0);
+    let start = chunks().map(|chunk| chunk.address).min()?;
+    let end = chunks().map(|chunk| chunk.address.saturating_add(chunk.size)).max()?;
+    Some((start, end))
 }
 
 /// Whether a branch anywhere in the program might not reach its target.
 fn may_be_far<T: Target>(link: &Geometry<'_, T>, reach: u64) -> bool {
-    let chunks = || link.layout.chunks.iter().filter(|chunk| chunk.takes_address_space() && chunk.size > 0);
-    let (Some(start), Some(end)) = (
-        chunks().map(|chunk| chunk.address).min(),
-        chunks().map(|chunk| chunk.address.saturating_add(chunk.size)).max(),
-    ) else {
-        return false;
-    };
+    let Some((start, end)) = extent(link) else { return false };
     let is_far = |value: u64| !reaches(start, value, reach) || !reaches(end, value, reach);
     let elsewhere = SymbolFlags::UNDEFINED | SymbolFlags::UNDEFINED_WEAK | SymbolFlags::TLS;
     end - start >= reach
@@ -168,43 +179,53 @@ fn absolute_value<T: Target>(link: &Geometry<'_, T>, id: SymbolId) -> Option<u64
     }
 }
 
-/// The sections of an object that have code of the program, each with its header index.
-fn code_sections<'l, T: Target>(
+/// The sections of an object that have code of the program, or with `data` all that are loaded, each with its
+/// header index.
+fn sections<'l, T: Target>(
     link: &'l Geometry<'_, T>,
     object: &'l ObjectFile<'_, T::E>,
+    data: bool,
 ) -> impl Iterator<Item = (usize, SectionId)> + 'l {
-    (1..object.headers.len()).map(|index| (index, object.section_id(index as u32))).filter(|&(index, id)| {
-        let flags = object.headers[index].sh_flags.get();
-        is_alloc(flags)
-            && flags & elf::SHF_EXECINSTR != 0
-            && link.sections.is_alive(id)
-            && !link.sections.is(id, SectionState::ABSORBED)
-            && !link.sections.is(id, SectionState::NOT_CONTENT)
-            && link.layout.chunk_with(id).is_some()
-    })
+    (1..object.headers.len()).map(|index| (index, object.section_id(index as u32))).filter(
+        move |&(index, id)| {
+            let flags = object.headers[index].sh_flags.get();
+            is_alloc(flags)
+                && (data || flags & elf::SHF_EXECINSTR != 0)
+                && link.sections.is_alive(id)
+                && !link.sections.is(id, SectionState::ABSORBED)
+                && !link.sections.is(id, SectionState::NOT_CONTENT)
+                && link.layout.chunk_with(id).is_some()
+        },
+    )
 }
 
 /// Brings the list of watched branches up to date.
-fn watch<'w, T: Target>(link: &Geometry<'_, T>, watched: &'w mut Option<Watched>, reach: u64) -> &'w Watched {
+fn watch<'w, T: Target>(
+    link: &Geometry<'_, T>,
+    watched: &'w mut Option<Watched>,
+    spec: ThunkSpec,
+) -> &'w Watched {
     let moved_far = |&(id, address): &(SectionId, u64)| {
         (link.section_address(id).wrapping_sub(address) as i64).unsigned_abs() > MARGIN / 2
     };
     if watched.as_ref().is_some_and(|known| known.sections.par_iter().any(moved_far)) {
         *watched = None;
     }
-    watched.get_or_insert_with(|| all_to_watch(link, reach - MARGIN))
+    watched.get_or_insert_with(|| all_to_watch(link, spec))
 }
 
-/// Finds all branches of the program that are longer than `limit` bytes.
-fn all_to_watch<T: Target>(link: &Geometry<'_, T>, limit: u64) -> Watched {
+/// Finds all branches of the program that might not reach if addresses moved by [`MARGIN`].
+fn all_to_watch<T: Target>(link: &Geometry<'_, T>, spec: ThunkSpec) -> Watched {
     let values = values::all(link);
-    let of_object = |object| long_branches(link, &values, object, limit);
+    // No word of data is out of reach in a smaller program.
+    let data = extent(link).is_some_and(|(start, end)| end - start >= WORD_REACH - MARGIN);
+    let of_object = |object| long_branches(link, &values, object, spec, data);
     let mut branches: Vec<Vec<Branch>> = link.objects.par_iter().map(of_object).collect();
-    let mut symbols: Vec<SymbolId> = branches.iter().flatten().map(|branch| branch.destination.0).collect();
+    let mut symbols: Vec<SymbolId> = branches.iter().flatten().map(|branch| branch.target).collect();
     symbols.par_sort_unstable();
     symbols.dedup();
     branches.par_iter_mut().flatten().for_each(|branch| {
-        branch.symbol = symbols.partition_point(|&symbol| symbol < branch.destination.0) as u32;
+        branch.symbol = symbols.partition_point(|&symbol| symbol < branch.target) as u32;
     });
     let placed = |id: &SectionId| link.sections.is_alive(*id) && link.layout.chunk_with(*id).is_some();
     let all = 0..link.section_count() as u32;
@@ -217,31 +238,31 @@ fn goal<T: Target>(link: &Geometry<'_, T>, destination: Destination) -> Option<u
     target_by(link, destination, |symbol| values::of(link, symbol))
 }
 
-/// The branches of an object that are longer than `limit` bytes, or whose target is a symbol that the linker
-/// defines: an expression of the script may move it far at once.
+/// The branches of an object that are almost out of reach, or whose target is a symbol that the linker
+/// defines: an expression of the script may move it far at once. With `data`, words of data are among them.
 fn long_branches<T: Target>(
     link: &Geometry<'_, T>,
     values: &[u64],
     object: &ObjectFile<'_, T::E>,
-    limit: u64,
+    spec: ThunkSpec,
+    data: bool,
 ) -> Vec<Branch> {
     let mut found = Vec::new();
-    for (index, section) in code_sections(link, object) {
+    for (index, section) in sections(link, object, data) {
         let address = link.section_address(section);
         for relocation in object.relocations(index) {
             let symbol = relocation.symbol();
-            if !T::reloc_info(relocation.kind()).is_some_and(|info| T::is_call(info))
-                || symbol as usize >= object.symbols.len()
-            {
+            let Some(reach) = T::reloc_info(relocation.kind()).and_then(T::call) else { continue };
+            if symbol as usize >= object.symbols.len() {
                 continue;
             }
             let offset = relocation.r_offset.get();
-            let destination = (object.symbol_id(symbol), relocation.r_addend.get());
+            let (target, addend) = (object.symbol_id(symbol), relocation.r_addend.get());
             let place = address.wrapping_add(offset);
-            let target = target_by(link, destination, |symbol| values[symbol.index()]);
-            let is_long = target.is_some_and(|target| !reaches(place, target, limit));
-            if is_long || matches!(link.definition(destination.0), Definition::Linker(_)) {
-                found.push(Branch { section, offset, destination, symbol: 0 });
+            let goal = target_by(link, (target, addend), |symbol| values[symbol.index()]);
+            let is_long = goal.is_some_and(|goal| !reaches(place, goal, spec.of(reach) - MARGIN));
+            if is_long || matches!(link.definition(target), Definition::Linker(_)) {
+                found.push(Branch { section, offset, target, addend, symbol: 0, reach });
             }
         }
     }
@@ -253,16 +274,18 @@ fn far_branches<T: Target>(
     link: &Geometry<'_, T>,
     thunks: &Thunks,
     watched: &Watched,
-    reach: u64,
+    spec: ThunkSpec,
 ) -> Vec<Vec<FarBranch>> {
     let target = |&symbol: &SymbolId| goal(link, (symbol, 0));
     let targets: Vec<Option<u64>> = watched.symbols.par_iter().with_min_len(1024).map(target).collect();
     let is_far = |branch: &Branch| {
-        let destination = branch.destination;
+        let (purpose, reach) =
+            (Purpose::of(branch.reach, (branch.target, branch.addend)), spec.of(branch.reach));
         let place = link.section_address(branch.section).wrapping_add(branch.offset);
-        let target = targets[branch.symbol as usize]?.wrapping_add_signed(destination.1);
-        let bridged = || thunks.find(Purpose::Call(destination), place, reach).is_some();
-        (!reaches(place, target, reach) && !bridged()).then_some(FarBranch { place, destination })
+        let target = targets[branch.symbol as usize]?.wrapping_add_signed(branch.addend);
+        let bridged = || thunks.find(purpose, place, reach).is_some();
+        let far = FarBranch { place, purpose, reach: reach - SLACK };
+        (!reaches(place, target, reach) && !bridged()).then_some(far)
     };
     watched.branches.par_iter().map(|branches| branches.iter().filter_map(is_far).collect()).collect()
 }
@@ -274,7 +297,7 @@ fn errata<T: Target>(link: &Geometry<'_, T>) -> Vec<(SectionId, u64)> {
         .flat_map_iter(|object| {
             let mut found = Vec::new();
             let mut offsets = Vec::new();
-            for (index, id) in code_sections(link, object) {
+            for (index, id) in sections(link, object, false) {
                 let bytes = object.section_bytes(index).unwrap_or_default();
                 offsets.clear();
                 T::find_erratum_sequences(bytes, link.section_address(id), &mut offsets);
@@ -331,18 +354,23 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
     /// Adds pools until the first and the last far branch of each object reach one.
     fn add_pools(&mut self, branches: &[Vec<FarBranch>]) {
         let ends = |branches: &Vec<FarBranch>| {
-            let places = || branches.iter().map(|branch| branch.place);
-            [places().min(), places().max()]
+            let ends = |word: bool| {
+                let is_such = move |branch: &&FarBranch| matches!(branch.purpose, Purpose::Word(_)) == word;
+                let places = || branches.iter().filter(is_such).map(|branch| (branch.place, branch.reach));
+                [places().min(), places().max()]
+            };
+            [ends(false), ends(true)].concat()
         };
-        let mut places: Vec<u64> = branches.par_iter().flat_map_iter(ends).flatten().collect();
+        let mut places: Vec<(u64, u64)> = branches.par_iter().flat_map_iter(ends).flatten().collect();
         places.sort_unstable();
-        for place in places {
-            self.pool(place);
+        for (place, reach) in places {
+            self.pool(place, reach);
         }
     }
 
     /// Makes thunks for branches. Threads set a bit for each pool and symbol, because there may be too many
-    /// branches to sort: millions. Destinations with an addend are rare, so these are sorted.
+    /// branches to sort: millions. Destinations with an addend and words of data are rare, so these are
+    /// sorted.
     fn bridge(&mut self, branches: &[Vec<FarBranch>]) {
         if branches.iter().all(Vec::is_empty) {
             return;
@@ -353,17 +381,13 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
         let pools = (0..).zip(&self.thunks.pools).filter(|(_, pool)| !is_full(pool));
         let mut order: Vec<(u64, u32)> = pools.map(|(number, pool)| (pool.address, number)).collect();
         order.sort_unstable();
-        let reach = self.spec.reach - SLACK;
         let note = |branch: &FarBranch| {
-            let first = order.partition_point(|pool| pool.0 < branch.place.saturating_sub(reach));
+            let first = order.partition_point(|pool| pool.0 < branch.place.saturating_sub(branch.reach));
             let &(address, pool) = order.get(first)?;
-            if !reaches(branch.place, address, reach) {
+            if !reaches(branch.place, address, branch.reach) {
                 return None;
             }
-            let (symbol, addend) = branch.destination;
-            if addend != 0 {
-                return Some((pool, branch.destination));
-            }
+            let Purpose::Call((symbol, 0)) = branch.purpose else { return Some((pool, branch.purpose)) };
             let bit = 1 << (symbol.0 % 64);
             let word = &wanted[pool as usize][symbol.index() / 64];
             if word.load(Ordering::Relaxed) & bit == 0 {
@@ -371,7 +395,7 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
             }
             None
         };
-        let mut others: Vec<(u32, Destination)> =
+        let mut others: Vec<(u32, Purpose)> =
             branches.par_iter().flat_map_iter(|branches| branches.iter().filter_map(note)).collect();
         others.par_sort_unstable();
         others.dedup();
@@ -380,22 +404,30 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
                 let mut bits = word.load(Ordering::Relaxed);
                 while bits != 0 {
                     let symbol = SymbolId(index as u32 * 64 + bits.trailing_zeros());
-                    self.add_call(pool as u32, (symbol, 0));
+                    self.add_call(pool as u32, Purpose::Call((symbol, 0)));
                     bits &= bits - 1;
                 }
             }
         }
-        for (pool, destination) in others {
-            self.add_call(pool, destination);
+        for (pool, purpose) in others {
+            self.add_call(pool, purpose);
         }
     }
 
-    fn add_call(&mut self, pool: u32, destination: Destination) {
-        let Some(target) = goal(self.link, destination) else { return };
+    fn add_call(&mut self, pool: u32, purpose: Purpose) {
+        let Some(target) = purpose.destination().and_then(|destination| goal(self.link, destination)) else {
+            return;
+        };
         let reach = self.spec.near_reach - SLACK;
         let near = reaches(self.thunks.pools[pool as usize].address, target, reach);
-        let form = if near { ThunkForm::Near } else { ThunkForm::Far };
-        self.add(pool, Purpose::Call(destination), form);
+        // Code that reads a distance jumps indirectly.
+        let form = match (purpose, near) {
+            (Purpose::Word(_), true) => ThunkForm::PaddedNear,
+            (Purpose::Word(_), false) => ThunkForm::PaddedFar,
+            (_, true) => ThunkForm::Near,
+            (_, false) => ThunkForm::Far,
+        };
+        self.add(pool, purpose, form);
     }
 
     /// Adds landing pads near the targets of thunks that jump indirectly, if the output enforces landing pads
@@ -407,11 +439,14 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
             return;
         }
         for index in 0..self.thunks.all.len() {
-            let Purpose::Call(destination) = self.thunks.all[index].purpose else { continue };
+            let (Purpose::Call(destination) | Purpose::Word(destination)) = self.thunks.all[index].purpose
+            else {
+                continue;
+            };
             if let Some(target) = goal(link, destination)
                 && needs_landing_pad(link, destination)
                 && self.thunks.find(Purpose::Landing(destination), target, self.spec.reach).is_none()
-                && let Some(pool) = self.pool(target)
+                && let Some(pool) = self.pool(target, self.spec.reach - SLACK)
             {
                 self.add(pool, Purpose::Landing(destination), ThunkForm::LandingPad);
             }
@@ -425,7 +460,7 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
             return;
         }
         let place = self.link.section_address(section).wrapping_add(offset);
-        let Some(pool) = self.pool(place) else { return };
+        let Some(pool) = self.pool(place, self.spec.reach - SLACK) else { return };
         let thunk = self.add(pool, Purpose::Moved(section, offset), ThunkForm::Moved);
         let known = self.thunks.moved.entry(section).or_default();
         let at = known.partition_point(|entry| entry.0 < offset);
@@ -442,7 +477,7 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
         });
         let offset = end.next_multiple_of(self.spec.align);
         let mut earlier = None;
-        if let Purpose::Call((symbol, _)) | Purpose::Landing((symbol, _)) = purpose {
+        if let Some((symbol, _)) = purpose.destination() {
             thunks.last_of.resize(self.link.symbols.len(), None);
             earlier = thunks.last_of[symbol.index()].replace(id);
         }
@@ -455,11 +490,10 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
         id
     }
 
-    /// A pool that a branch at address `place` reaches. It may be a new one. `None` if there is no place for
-    /// a pool within reach.
-    fn pool(&mut self, place: u64) -> Option<u32> {
+    /// A pool within `reach` of a branch at address `place`. It may be a new one. `None` if there is no place
+    /// for a pool within reach.
+    fn pool(&mut self, place: u64, reach: u64) -> Option<u32> {
         let (link, layout_state) = (self.link, &*self.layout_state);
-        let reach = self.spec.reach - SLACK;
         let fits = |pool: &Pool| reaches(place, pool.address, reach) && !is_full(pool);
         if let Some(found) = self.thunks.pools.iter().position(fits) {
             return Some(found as u32);

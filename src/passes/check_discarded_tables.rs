@@ -43,7 +43,9 @@ const TABLES: [Table; 7] = [
     (Kind::PltGot, |row, _| row.plt_got.is_some()),
     (Kind::GotPlt, |row, _| row.plt.is_some()),
     (Kind::Got, |row, _| {
-        [row.got, row.got_tp, row.tls_gd, row.tls_desc, row.resolved].iter().any(Option::is_some)
+        let plain = [row.got, row.got_tp, row.tls_gd, row.tls_desc, row.resolved];
+        let signed = [row.signed_got, row.signed_tls_desc];
+        plain.iter().chain(&signed).any(Option::is_some)
     }),
     (Kind::CopyData, |row, copies| copies.of(row).is_some_and(|copy| !copy.relro)),
     (Kind::CopyRelro, |row, copies| copies.of(row).is_some_and(|copy| copy.relro)),

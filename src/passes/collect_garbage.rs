@@ -558,7 +558,8 @@ fn local_aim<T: Target>(object: &ObjectFile<'_, T::E>, relocation: &Rela<T::E>, 
         return Aim { symbol, offset: start, start };
     }
     let offset = start.wrapping_add_signed(relocation.r_addend.get());
-    let is_direct = T::reloc_info(relocation.kind()).is_some_and(|info| info.expr == RelocExpr::Symbol);
+    let direct = [RelocExpr::Symbol, RelocExpr::SignedPointer];
+    let is_direct = T::reloc_info(relocation.kind()).is_some_and(|info| direct.contains(&info.expr));
     Aim { symbol, offset, start: if is_direct { offset } else { start } }
 }
 

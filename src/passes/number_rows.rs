@@ -116,6 +116,12 @@ impl Numbers {
         if needs(Needs::TLS_DESC) {
             row.tls_desc = self.words(2);
         }
+        if needs(Needs::SIGNED_GOT) {
+            row.signed_got = self.words(1);
+        }
+        if needs(Needs::SIGNED_TLS_DESC) {
+            row.signed_tls_desc = self.words(2);
+        }
         row
     }
 }

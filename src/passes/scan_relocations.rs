@@ -423,6 +423,17 @@ impl<T: Target> Scan<'_, '_, T> {
                 ),
                 None,
             ),
+            Problem::NotOwnFunction => (
+                format!(
+                    "relocation {relocation} cannot be used against {symbol}, which other modules may define or \
+                     a resolver chooses"
+                ),
+                Some("make the function hidden, or static"),
+            ),
+            Problem::NotNumber => (
+                format!("relocation {relocation} against {symbol}, which is no number of this output"),
+                Some("the symbol stands for an instruction: define it as an absolute, hidden symbol"),
+            ),
             Problem::UnexpectedInstruction => (
                 format!(
                     "relocation {relocation} against {symbol} is on an instruction that its ABI does not allow"

@@ -1,8 +1,8 @@
 //! Fills the dynamic linker's tables except for addresses, and sizes all synthetic sections.
 //!
-//! [`crate::synth::kinds`] says how large each section is. The pass runs before the layout. Two sections may
-//! still grow while addresses are found: `.relr.dyn`, whose size depends on how close its places lie, and the
-//! SFrame table, which describes thunks, and which has pages in its compact form.
+//! [`crate::synth::kinds`] says how large each section is. The pass runs before the layout. Some sections may
+//! still grow while addresses are found: tables of packed relocations, whose size depends on how close their
+//! places lie, and the SFrame table, which describes thunks, and which has pages in its compact form.
 
 use crate::arch::Target;
 use crate::debug_index::debug_names::NameIndex;

@@ -1,7 +1,7 @@
 //! The phase that knows everything that the layout places, with its size, but no address yet.
 //!
 //! `size_tables` makes it. If addresses decide a size, a round of the layout makes it anew: the round adds
-//! pools of thunks, and lets `.relr.dyn`, Android's `.rela.dyn` and the SFrame table grow.
+//! pools of thunks, and lets tables of packed relocations and the SFrame table grow.
 
 use super::{Tables, builds_on};
 use crate::arch::Target;

@@ -40,6 +40,10 @@ pub struct DynamicRow {
     pub tls_gd: Option<Slot>,
     /// First of two words in `.got` of the TLS descriptor.
     pub tls_desc: Option<Slot>,
+    /// Word in `.got` with its address as a signed pointer.
+    pub signed_got: Option<Slot>,
+    /// First of two words in `.got` of the TLS descriptor that is made of signed pointers.
+    pub signed_tls_desc: Option<Slot>,
     /// The entry of `.plt`, which is also the word of `.got.plt` behind the reserved ones.
     pub plt: Option<Slot>,
     /// Entry of `.plt.got`.
@@ -60,6 +64,8 @@ impl DynamicRow {
             got_tp: None,
             tls_gd: None,
             tls_desc: None,
+            signed_got: None,
+            signed_tls_desc: None,
             plt: None,
             plt_got: None,
             resolved: None,

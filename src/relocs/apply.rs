@@ -5,11 +5,13 @@
 
 use super::address::{self, from_thread_pointer, in_tls_block, symbol_size};
 use super::branches;
+use super::dynamic;
 use super::slots::fills_places;
 use super::walk::{Decided, Undecided, Visitor, Walk};
 use crate::arch::relocation::SymbolFacts;
 use crate::arch::{RelocBase, RelocExpr, RelocInfo, Target};
 use crate::decision::decide::{Action, DynamicKind};
+use crate::decision::site::DynRelocSite;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
 use crate::elf::is_alloc;
@@ -141,7 +143,14 @@ impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
         let apply = &mut self.apply;
         let Some(at) = apply.position(offset) else { return };
         if let Some(kind) = action.dynamic {
-            let value = if in_place { apply.in_place(kind, index, symbol, addend) } else { 0 };
+            let value = match kind {
+                DynamicKind::SignedRelative => {
+                    let site = DynRelocSite::new(apply.section, offset, symbol, addend, kind);
+                    dynamic::lower_half(apply.link, &site) as i64
+                }
+                kind if in_place => apply.in_place(kind, index, symbol, addend),
+                _ => 0,
+            };
             T::write_field(info.field, &mut apply.out[at..], value);
             return;
         }
@@ -195,10 +204,8 @@ impl<T: Target> Apply<'_, '_, T> {
     /// Points a branch that does not reach its target at a thunk. Returns whether there is such a thunk.
     #[cold]
     fn redirect(&mut self, info: &RelocInfo<T>, destination: Destination, at: usize, place: u64) -> bool {
-        if !T::is_call(info) {
-            return false;
-        }
-        let Some(thunk) = branches::redirect(self.link, destination, place) else { return false };
+        let Some(reach) = T::call(info) else { return false };
+        let Some(thunk) = branches::redirect(self.link, destination, place, reach) else { return false };
         let distance = thunk.wrapping_sub(place) as i64;
         // Pools of thunks are placed for calls. A conditional branch has a shorter reach.
         let reaches = info.holds(distance);
@@ -220,13 +227,17 @@ impl<T: Target> Apply<'_, '_, T> {
         let target = || address::target(link, self.object, index, symbol, addend);
         let value = match action.expr {
             RelocExpr::Nothing | RelocExpr::TlsDescCall => 0,
-            RelocExpr::Symbol => target(),
+            RelocExpr::Symbol | RelocExpr::SignedPointer | RelocExpr::Initializer | RelocExpr::Patch => {
+                target()
+            }
             RelocExpr::Plt => address::plt(link, symbol).wrapping_add_signed(addend),
             RelocExpr::GotSlot => row_slot(|row| row.got),
             RelocExpr::GotBase => at.got_base.wrapping_add_signed(addend),
             RelocExpr::GotTp => row_slot(|row| row.got_tp),
             RelocExpr::TlsGd => row_slot(|row| row.tls_gd),
             RelocExpr::TlsDesc => row_slot(|row| row.tls_desc),
+            RelocExpr::SignedGotSlot => row_slot(|row| row.signed_got),
+            RelocExpr::SignedTlsDesc => row_slot(|row| row.signed_tls_desc),
             RelocExpr::TlsLd => slot(link.slots.tls_module),
             RelocExpr::DtpOffset => in_tls_block(link, symbol, target(), addend),
             RelocExpr::TpOffset => from_thread_pointer(link, symbol, target(), addend) as u64,
@@ -244,6 +255,8 @@ impl<T: Target> Apply<'_, '_, T> {
             DynamicKind::Relative => address::target(self.link, self.object, index, symbol, addend) as i64,
             DynamicKind::TpSlot => address::tp_slot(self.link, symbol).wrapping_add_signed(addend) as i64,
             DynamicKind::Symbolic => addend,
+            // The lower half of a signed pointer is free for an addend, which is in the table.
+            DynamicKind::SignedRelative | DynamicKind::SignedSymbolic => 0,
             DynamicKind::Resolved if self.link.symbol_needs(symbol).contains(Needs::CANONICAL_PLT) => {
                 address::plt(self.link, symbol).wrapping_add_signed(addend) as i64
             }
@@ -301,7 +314,7 @@ impl<T: Target> Apply<'_, '_, T> {
             | RelocExpr::Size => info.expr,
             _ => {
                 let message = format!(
-                    "relocation {} against {} needs a GOT entry, but its section is not loaded",
+                    "relocation {} against {} needs a GOT entry or a dynamic relocation, but its section is not loaded",
                     info.name,
                     self.link.symbol_text(symbol)
                 );

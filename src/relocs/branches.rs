@@ -2,6 +2,7 @@
 
 use super::address;
 use crate::arch::Target;
+use crate::arch::thunk::Reach;
 use crate::ids::SymbolId;
 use crate::phase::{Arranged, Geometry, Located};
 use crate::symbols::SymbolFlags;
@@ -40,8 +41,12 @@ pub fn target_by<T: Target>(
 
 /// Address of a thunk for a branch at `place` that does not reach its target. `None`: no thunk is within
 /// reach.
-pub fn redirect<T: Target>(link: &Arranged<'_, T>, destination: Destination, place: u64) -> Option<u64> {
-    let spec = T::THUNKS?;
-    let thunk = link.thunks.find(Purpose::Call(destination), place, spec.reach)?;
+pub fn redirect<T: Target>(
+    link: &Arranged<'_, T>,
+    destination: Destination,
+    place: u64,
+    reach: Reach,
+) -> Option<u64> {
+    let thunk = link.thunks.find(Purpose::of(reach, destination), place, T::THUNKS?.of(reach))?;
     Some(link.thunks.address(thunk))
 }

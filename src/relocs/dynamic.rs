@@ -36,7 +36,10 @@ pub struct Counts {
     pub relative: u64,
     /// Relative relocations in `.relr.dyn`.
     pub packed: u64,
-    /// `R_*_IRELATIVE`: results of resolvers.
+    /// Those of signed pointers that the table of these can express at some addresses.
+    pub signed_packed: u64,
+    /// `R_*_IRELATIVE`: results of resolvers. In an output that no dynamic linker relocates, signed pointers,
+    /// too.
     pub irelative: u64,
     /// All others in `.rela.dyn`.
     pub other: u64,
@@ -46,27 +49,46 @@ impl Counts {
     fn add(&mut self, more: Counts) {
         self.relative += more.relative;
         self.packed += more.packed;
+        self.signed_packed += more.signed_packed;
         self.irelative += more.irelative;
         self.other += more.other;
     }
 
-    fn word<T: Target>(&mut self, packs: bool, word: Word) {
+    fn word<T: Target>(&mut self, link: &Inputs<'_, T>, packs: Packs, word: Word) {
         match word.relocation.map(|relocation| relocation.kind) {
             None => {}
-            Some(kind) if kind == T::DYNAMIC.relative && packs => self.packed += 1,
+            Some(kind) if kind == T::DYNAMIC.relative && packs.plain => self.packed += 1,
             Some(kind) if kind == T::DYNAMIC.relative => self.relative += 1,
-            Some(kind) if kind == T::DYNAMIC.irelative => self.irelative += 1,
+            Some(kind) if is_for_start_up::<T>(kind, irelative_in_plt(link)) => self.irelative += 1,
             Some(_) => self.other += 1,
         }
     }
 }
 
-/// Whether relative relocations at even addresses go into `.relr.dyn`. They stay in `.rela.dyn` if the script
-/// discards `.relr.dyn`.
-pub fn packs<T: Target>(link: &Live<'_, T>) -> bool {
-    let table = link.synthetic.find(Kind::RelrDyn).map(|row| link.synthetic_id(row));
-    let is_placed = |id| !link.sections.is(id, SectionState::DISCARDED_BY_SCRIPT);
-    link.config.relocations.pack_relative && table.is_some_and(is_placed)
+/// Which relative relocations at even addresses go into packed tables. They stay in `.rela.dyn` if the script
+/// discards the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packs {
+    /// Plain ones, into `.relr.dyn`.
+    pub plain: bool,
+    /// Those of signed pointers, into `.relr.auth.dyn`.
+    pub signed: bool,
+}
+
+/// The tables that this output has.
+pub fn packs<T: Target>(link: &Live<'_, T>) -> Packs {
+    let is_placed = |kind| {
+        let table = link.synthetic.find(kind).map(|row| link.synthetic_id(row));
+        table.is_some_and(|id| !link.sections.is(id, SectionState::DISCARDED_BY_SCRIPT))
+    };
+    let wanted = link.config.relocations.pack_relative;
+    Packs { plain: wanted && is_placed(Kind::RelrDyn), signed: wanted && is_placed(Kind::SignedRelrDyn) }
+}
+
+/// Whether start-up code carries out relocations of this type, if no dynamic linker does (`alone`): results
+/// of resolvers, and signed pointers.
+fn is_for_start_up<T: Target>(kind: u32, alone: bool) -> bool {
+    kind == T::DYNAMIC.irelative || alone && T::SIGNED.is_some_and(|signed| signed.has(kind))
 }
 
 /// Whether all `R_*_IRELATIVE` entries are in `.rela.plt`. In a program without a dynamic section, start-up
@@ -81,7 +103,7 @@ fn is_of_plt<T: Target>(row: &DynamicRow, kind: u32) -> bool {
     kind == T::DYNAMIC.irelative && row.plt_got.is_some()
 }
 
-/// Whether `.relr.dyn` can express a place. It can if the address will be even.
+/// Whether a packed table can express a place. It can if the address will be even.
 fn is_packable<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> bool {
     site.offset().is_multiple_of(2) && link.section_info(site.section).align >= 2
 }
@@ -100,7 +122,7 @@ fn settled_kind<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> Dynami
 
 /// Counts all entries except jump slots.
 pub fn count<T: Target>(link: &Numbered<'_, T>) -> Counts {
-    let packs = packs(link);
+    let (packs, alone) = (packs(link), irelative_in_plt(link));
     let mut counts = link
         .reloc_needs
         .sites
@@ -109,9 +131,12 @@ pub fn count<T: Target>(link: &Numbered<'_, T>) -> Counts {
             let mut counts = Counts::default();
             for site in sites {
                 match settled_kind(link, site) {
-                    DynamicKind::Relative if packs && is_packable(link, site) => counts.packed += 1,
+                    DynamicKind::Relative if packs.plain && is_packable(link, site) => counts.packed += 1,
                     DynamicKind::Relative => counts.relative += 1,
-                    DynamicKind::Resolved => counts.irelative += 1,
+                    DynamicKind::SignedRelative if packs.signed && is_packable(link, site) => {
+                        counts.signed_packed += 1;
+                    }
+                    kind if is_for_start_up::<T>(type_of::<T>(kind), alone) => counts.irelative += 1,
                     _ => counts.other += 1,
                 }
             }
@@ -121,17 +146,42 @@ pub fn count<T: Target>(link: &Numbered<'_, T>) -> Counts {
             sum.add(more);
             sum
         });
-    slots::for_all_words(link, |_, word| counts.word::<T>(packs, word));
+    slots::for_all_words(link, |_, word| counts.word(link, packs, word));
     counts.other += link.copies.all.len() as u64;
     counts
 }
 
-/// The type of a site's entry. `None`: the site is in `.relr.dyn`.
+/// The type of a site's entry. `None`: the site is in a packed table.
 #[inline]
-pub fn type_of_site<T: Target>(link: &Scanned<'_, T>, packs: bool, site: &DynRelocSite) -> Option<u32> {
+pub fn type_of_site<T: Target>(link: &Located<'_, T>, packs: Packs, site: &DynRelocSite) -> Option<u32> {
     let kind = settled_kind(link, site);
-    let packed = packs && kind == DynamicKind::Relative && is_packable(link, site);
+    let packed = match kind {
+        DynamicKind::Relative => packs.plain && is_packable(link, site),
+        DynamicKind::SignedRelative => packs.signed && is_signed_packed(link, site),
+        _ => false,
+    };
     (!packed).then(|| type_of::<T>(kind))
+}
+
+/// Whether `.relr.auth.dyn` can express the place of a signed pointer. The upper half of the place says how
+/// to sign it, so the target's address must fit the lower half. Readers may take that for a signed number.
+fn is_signed_packed<T: Target>(link: &Located<'_, T>, site: &DynRelocSite) -> bool {
+    is_packable(link, site) && signed_target(link, site) < 1 << 31
+}
+
+/// The address that a signed pointer to this output has before it is relocated and signed.
+fn signed_target<T: Target>(link: &Located<'_, T>, site: &DynRelocSite) -> u64 {
+    if link.symbol_flags(site.symbol).contains(SymbolFlags::IFUNC) {
+        address::plt(link, site.symbol).wrapping_add_signed(site.addend)
+    } else {
+        site_target(link, site)
+    }
+}
+
+/// What the linker writes into the lower half of a signed pointer to this output: for a packed table, the
+/// address. Otherwise the addend is in `.rela.dyn`, and these bits are 0.
+pub fn lower_half<T: Target>(link: &Located<'_, T>, site: &DynRelocSite) -> u64 {
+    if packs(link).signed && is_signed_packed(link, site) { signed_target(link, site) } else { 0 }
 }
 
 /// The type of an entry of a settled kind.
@@ -143,6 +193,8 @@ fn type_of<T: Target>(kind: DynamicKind) -> u32 {
         DynamicKind::Resolved => dynamic.irelative,
         DynamicKind::TpOffset => dynamic.tpoff,
         DynamicKind::DtpOffset => dynamic.dtpoff,
+        DynamicKind::SignedRelative => T::SIGNED.map_or(dynamic.none, |signed| signed.relative),
+        DynamicKind::SignedSymbolic => T::SIGNED.map_or(dynamic.none, |signed| signed.absolute),
         DynamicKind::Size { wide } => dynamic.sizes[usize::from(wide)],
     }
 }
@@ -163,6 +215,7 @@ pub fn of_site<T: Target>(link: &Located<'_, T>, site: &DynRelocSite) -> Entry {
             DynamicKind::TpSlot => address::tp_slot(link, site.symbol).wrapping_add_signed(site.addend),
             _ => value,
         },
+        DynamicKind::SignedRelative => signed_target(link, site),
         DynamicKind::TpOffset if symbol == 0 => address::in_tls_block(link, site.symbol, value, site.addend),
         _ => value,
     };
@@ -182,14 +235,14 @@ pub fn site_target<T: Target>(link: &Located<'_, T>, site: &DynRelocSite) -> u64
     address::target(link, object, index, site.symbol, site.addend)
 }
 
-/// The `R_*_IRELATIVE` entries of `.rela.plt`, sorted by address.
+/// The entries of `.rela.plt` for start-up code or behind the jump slots: `R_*_IRELATIVE`, sorted by address,
+/// behind those of signed pointers, which resolvers may read.
 pub fn resolved_in_plt<T: Target>(link: &Located<'_, T>) -> Vec<Entry> {
     let mut entries = Vec::new();
     if irelative_in_plt(link) {
         let sites = link.reloc_needs.sites.iter().flatten();
-        let resolved = sites.filter(|site| settled_kind(link, site) == DynamicKind::Resolved);
-        entries.extend(resolved.map(|site| of_site(link, site)));
-        entries.extend(own(link).into_iter().filter(|entry| entry.kind == T::DYNAMIC.irelative));
+        let is_here = |entry: &Entry| is_for_start_up::<T>(entry.kind, true);
+        entries.extend(sites.map(|site| of_site(link, site)).chain(own(link)).filter(is_here));
     } else if link.slots.resolved > 0 {
         for_each_got_entry(link, |row, entry| {
             if is_of_plt::<T>(row, entry.kind) {
@@ -197,7 +250,7 @@ pub fn resolved_in_plt<T: Target>(link: &Located<'_, T>) -> Vec<Entry> {
             }
         });
     }
-    entries.sort_by_key(|entry| entry.address);
+    entries.sort_by_key(|entry| (entry.kind == T::DYNAMIC.irelative, entry.address));
     entries
 }
 
@@ -207,8 +260,8 @@ pub fn own<T: Target>(link: &Located<'_, T>) -> Vec<Entry> {
     let (packs, all_in_plt) = (packs(link), irelative_in_plt(link));
     let mut entries = Vec::new();
     for_each_got_entry(link, |row, entry| {
-        let is_elsewhere =
-            packs && entry.kind == T::DYNAMIC.relative || !all_in_plt && is_of_plt::<T>(row, entry.kind);
+        let is_elsewhere = packs.plain && entry.kind == T::DYNAMIC.relative
+            || !all_in_plt && is_of_plt::<T>(row, entry.kind);
         if !is_elsewhere {
             entries.push(entry);
         }
@@ -243,6 +296,21 @@ pub fn packed_places<T: Target>(link: &Geometry<'_, T>) -> Vec<u64> {
             places.push(got.wrapping_add(u64::from(word.index.number()) * 8));
         }
     });
+    places.par_sort_unstable();
+    places.dedup();
+    places
+}
+
+/// The addresses in `.relr.auth.dyn`, sorted.
+pub fn signed_places<T: Target>(link: &Located<'_, T>) -> Vec<u64> {
+    let is_packed = |site: &&DynRelocSite| {
+        settled_kind(link, site) == DynamicKind::SignedRelative && is_signed_packed(link, site)
+    };
+    let packed = |sites: &'_ Vec<DynRelocSite>| -> Vec<u64> {
+        let packed = sites.iter().filter(is_packed);
+        packed.map(|site| address::place(link, site.section, site.offset())).collect()
+    };
+    let mut places: Vec<u64> = link.reloc_needs.sites.par_iter().flat_map_iter(packed).collect();
     places.par_sort_unstable();
     places.dedup();
     places

@@ -5,6 +5,7 @@
 
 use super::address::{self, from_thread_pointer, in_tls_block, value};
 use crate::arch::Target;
+use crate::arch::target::SignedRelocations;
 use crate::cli::Config;
 use crate::ids::{Slot, SymbolId};
 use crate::phase::{DynamicRow, Located, Numbered};
@@ -36,6 +37,8 @@ pub enum Content {
     BlockOffset,
     /// Its offset from the thread pointer.
     ThreadOffset,
+    /// This number, whatever the symbol is.
+    Number(u64),
 }
 
 /// A dynamic relocation of a GOT word.
@@ -45,8 +48,19 @@ pub struct WordRelocation {
     pub kind: u32,
     /// The symbol that the dynamic linker looks up. `None`: the addend is the word's content.
     pub symbol: Option<SymbolId>,
-    /// Whether the linker also writes the content into the word.
-    pub in_place: bool,
+    /// What the linker writes into the word.
+    pub before: Before,
+}
+
+/// What a word holds until the dynamic linker relocates it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Before {
+    /// 0.
+    Nothing,
+    /// The content.
+    Content,
+    /// How to sign the content.
+    Schema(u64),
 }
 
 impl Word {
@@ -55,12 +69,12 @@ impl Word {
     }
 
     fn imported(index: Slot, kind: u32, symbol: SymbolId) -> Self {
-        let relocation = WordRelocation { kind, symbol: Some(symbol), in_place: false };
+        let relocation = WordRelocation { kind, symbol: Some(symbol), before: Before::Nothing };
         Word { index, content: Content::Nothing, relocation: Some(relocation) }
     }
 
     fn dynamic(index: Slot, kind: u32, content: Content) -> Self {
-        let relocation = WordRelocation { kind, symbol: None, in_place: false };
+        let relocation = WordRelocation { kind, symbol: None, before: Before::Nothing };
         Word { index, content, relocation: Some(relocation) }
     }
 
@@ -69,11 +83,23 @@ impl Word {
         if !link.mode.position_independent {
             return Word::fixed(index, content);
         }
-        let relocation = WordRelocation {
-            kind: T::DYNAMIC.relative,
-            symbol: None,
-            in_place: fills_places::<T>(link.config),
+        let before = if fills_places::<T>(link.config) { Before::Content } else { Before::Nothing };
+        let relocation = WordRelocation { kind: T::DYNAMIC.relative, symbol: None, before };
+        Word { index, content, relocation: Some(relocation) }
+    }
+
+    /// A word with an address as a signed pointer. A null pointer is not signed.
+    fn signed(index: Slot, signed: &SignedRelocations, id: SymbolId, flags: SymbolFlags) -> Self {
+        let has = |flag| flags.contains(flag);
+        let (kind, symbol, content) = match () {
+            () if has(SymbolFlags::IMPORTED) => (signed.glob_dat, Some(id), Content::Nothing),
+            () if has(SymbolFlags::IFUNC) => (signed.relative, None, Content::PltEntry),
+            () if has(SymbolFlags::UNDEFINED_WEAK) => return Word::fixed(index, Content::Nothing),
+            () if has(SymbolFlags::ABSOLUTE) => (signed.absolute, None, Content::Address),
+            () => (signed.relative, None, Content::Address),
         };
+        let schema = if has(SymbolFlags::FUNCTION) { signed.function } else { signed.data };
+        let relocation = WordRelocation { kind, symbol, before: Before::Schema(schema) };
         Word { index, content, relocation: Some(relocation) }
     }
 }
@@ -85,7 +111,7 @@ pub(super) fn fills_places<T: Target>(config: &Config) -> bool {
 }
 
 /// Visits the words of a row that have a content or a relocation. The second word of a TLS descriptor has
-/// neither, because the relocation of the first one fills both.
+/// neither, because the relocation of the first one fills both; if it is signed, the second says how.
 pub fn for_each_word<T: Target>(link: &Numbered<'_, T>, row: &DynamicRow, mut visit: impl FnMut(Word)) {
     let dynamic = &T::DYNAMIC;
     let shared = link.mode.shared;
@@ -127,6 +153,18 @@ pub fn for_each_word<T: Target>(link: &Numbered<'_, T>, row: &DynamicRow, mut vi
             () => Word::dynamic(slot, dynamic.tlsdesc, Content::BlockOffset),
         });
     }
+    let Some(signed) = &T::SIGNED else { return };
+    if let Some(slot) = row.signed_got {
+        visit(Word::signed(slot, signed, id, flags));
+    }
+    if let Some(slot) = row.signed_tls_desc {
+        let (symbol, content) =
+            if imported { (Some(id), Content::Nothing) } else { (None, Content::BlockOffset) };
+        let before = Before::Schema(signed.function);
+        let relocation = Some(WordRelocation { kind: signed.tlsdesc, symbol, before });
+        visit(Word { index: slot, content, relocation });
+        visit(Word::fixed(Slot::new(slot.number() + 1), Content::Number(signed.data)));
+    }
 }
 
 /// The word with this module's number. A library learns its number at run time; an executable is module 1.
@@ -159,6 +197,7 @@ pub fn number<T: Target>(link: &Located<'_, T>, row: &DynamicRow, content: Conte
     let id = row.symbol;
     match content {
         Content::Nothing => 0,
+        Content::Number(number) => number,
         Content::OwnModule => 1,
         Content::Address => value(link, id),
         Content::PltEntry => address::plt_of_row(link, row),

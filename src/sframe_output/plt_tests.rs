@@ -175,8 +175,9 @@ fn shapes<T: Target>() -> Vec<PltShape> {
             x86_64_level: None,
             bti_report: Report::Ignore,
             gcs: Gcs::Implicit,
-            gcs_report: Report::Ignore,
-            gcs_report_dynamic: Report::Ignore,
+            gcs_report: None,
+            gcs_report_dynamic: None,
+            pauth_report: Report::Ignore,
             memory_seal: false,
             s390_pgste: false,
         };
@@ -269,7 +270,7 @@ impl ForTarget for CheckThunks {
 
     fn run<T: Target>(self, _: T) {
         // A moved instruction has the stack of its function.
-        for form in [ThunkForm::Near, ThunkForm::Far, ThunkForm::LandingPad] {
+        for form in [ThunkForm::Near, ThunkForm::Far, ThunkForm::PaddedFar, ThunkForm::LandingPad] {
             let mut code = vec![0; T::thunk_size(form) as usize];
             T::write_thunk(form, &mut code, PLT, PLT + 0x100);
             let stack = at_call(T::MACHINE).2;

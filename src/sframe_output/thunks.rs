@@ -44,7 +44,7 @@ pub fn describe<T: Target>(link: &Geometry<'_, T>, thunks: &Thunks, chosen: &mut
         let size = T::thunk_size(thunk.form) as u32;
         let moved = match thunk.purpose {
             Purpose::Moved(section, offset) => Some(Place { section, offset }),
-            Purpose::Call(_) | Purpose::Landing(_) => None,
+            Purpose::Call(_) | Purpose::Word(_) | Purpose::Landing(_) => None,
         };
         let function = match moved {
             Some(place) => {
@@ -79,7 +79,7 @@ fn functions_beside<T: Target>(link: &Contents<'_, T>, thunks: &[Thunk]) -> Opti
     }
     let moved = thunks.iter().filter_map(|thunk| match thunk.purpose {
         Purpose::Moved(section, _) => link.section_file(section),
-        Purpose::Call(_) | Purpose::Landing(_) => None,
+        Purpose::Call(_) | Purpose::Word(_) | Purpose::Landing(_) => None,
     });
     let objects: BTreeSet<FileId> = moved.collect();
     let batches: Vec<Batch> = objects

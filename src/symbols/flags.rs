@@ -60,8 +60,12 @@ bitflags! {
         const TLS_DESC = 1 << 6;
         /// A row of `.dynsym`, because a dynamic relocation names the symbol.
         const DYNSYM = 1 << 7;
+        /// A GOT slot with the symbol's address as a signed pointer.
+        const SIGNED_GOT = 1 << 11;
+        /// A TLS descriptor of signed pointers.
+        const SIGNED_TLS_DESC = 1 << 12;
         /// All needs that concern the symbol of a relocation.
-        const OF_SYMBOL = 0xff;
+        const OF_SYMBOL = 0x18ff;
         /// A GOT, because a relocation refers to its base.
         const GOT_BASE = 1 << 8;
         /// Two GOT slots for `__tls_get_addr`, for this module as a whole.

@@ -4,6 +4,7 @@
 use super::android;
 use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
+use crate::arch::target::SignedRelocations;
 use crate::cli::{MemoryTagMode, OutputMode, Symbolic};
 use crate::elf::Dyn;
 use crate::elf::consts as elf;
@@ -193,7 +194,9 @@ fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
         list.number(elf::DT_PLTREL, elf::DT_RELA as u64);
         list.push(elf::DT_JMPREL, Value::AddressOf(Kind::RelaPlt));
     }
-    if list.has(Kind::RelaDyn) {
+    // Signed pointers may go from one table to the other when addresses are known. The entries of a table
+    // that stays empty are left out.
+    if list.has(Kind::RelaDyn) || list.has(Kind::SignedRelrDyn) {
         let (address, size) = if android::is_wanted(list.link) {
             (DT_ANDROID_RELA, DT_ANDROID_RELASZ)
         } else {
@@ -201,7 +204,7 @@ fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
         };
         list.push(address, Value::AddressOf(Kind::RelaDyn));
         list.push(size, Value::SizeOf(Kind::RelaDyn));
-        list.number(elf::DT_RELAENT, 24u64);
+        list.push(elf::DT_RELAENT, Value::EntryOf(Kind::RelaDyn, 24));
     }
     if list.has(Kind::RelrDyn) {
         let (address, size, entry) = if list.link.config.relocations.android_relr_tags {
@@ -211,6 +214,13 @@ fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
         };
         list.push(address, Value::AddressOf(Kind::RelrDyn));
         list.push(size, Value::SizeOf(Kind::RelrDyn));
+        list.number(entry, 8u64);
+    }
+    if let Some(SignedRelocations { packed_tags: [address, size, entry], .. }) = T::SIGNED
+        && list.has(Kind::SignedRelrDyn)
+    {
+        list.push(address, Value::AddressOf(Kind::SignedRelrDyn));
+        list.push(size, Value::SizeOf(Kind::SignedRelrDyn));
         list.number(entry, 8u64);
     }
     let shape = &list.link.plt_shape;
@@ -344,6 +354,7 @@ fn evaluate<T: Target>(link: &Placed<'_, T>, value: Value) -> Option<u64> {
             link.chunk_of(kind)?;
             link.synthetics.section(link.synthetics.find(kind)?).size
         }
+        Value::EntryOf(kind, size) => link.chunk_of(kind).map(|_| size)?,
         Value::OutputAddress(name) => output(name).filter(|chunk| chunk.size > 0)?.address,
         Value::OutputSize(name) => output(name).filter(|chunk| chunk.size > 0)?.size,
         Value::ReservedWords => link.addresses.reserved,

@@ -4,7 +4,8 @@ use super::synthesis::{Create, Grow, Size, Synthesis, Write};
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::phase::{Extent, Placed};
-use crate::relocs::{address, slots};
+use crate::relocs::address;
+use crate::relocs::slots::{self, Before};
 use crate::tables::section::{Kind, SyntheticSection, WORD, WRITABLE};
 use zerocopy::byteorder::U64;
 
@@ -42,9 +43,12 @@ fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
         store::<T>(out, 0, address::of_synthetic(link, Kind::Dynamic));
     }
     slots::for_all_words(link, |row, word| {
-        if word.relocation.is_none_or(|relocation| relocation.in_place) {
-            store::<T>(out, word.index.number().into(), slots::number(link, row, word.content));
-        }
+        let value = match word.relocation.map(|relocation| relocation.before) {
+            None | Some(Before::Content) => slots::number(link, row, word.content),
+            Some(Before::Schema(schema)) => schema,
+            Some(Before::Nothing) => return,
+        };
+        store::<T>(out, word.index.number().into(), value);
     });
 }
 

@@ -28,6 +28,7 @@ pub fn of<T: Target>(kind: Kind) -> Synthesis<T> {
         Kind::VerNeed => symbol_versions::needs(),
         Kind::RelaDyn => reldyn::rela_dyn(),
         Kind::RelrDyn => relr::synthesis(),
+        Kind::SignedRelrDyn => relr::signed(),
         Kind::Dynamic => dynamic::synthesis(),
         Kind::CopyData => copy::data(),
         Kind::CopyRelro => copy::relro(),

@@ -36,7 +36,7 @@ pub mod property_note;
 pub mod references;
 mod rela_output;
 pub mod reldyn;
-mod relr;
+pub mod relr;
 mod sframe;
 pub mod symbol_versions;
 pub mod symtab;

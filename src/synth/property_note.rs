@@ -12,7 +12,7 @@ use crate::arch::{Target, machine};
 use crate::cli::{Machine, Report};
 use crate::diag::{Code, Diagnostic, Location, Severity};
 use crate::elf::consts as elf;
-use crate::elf::notes::notes;
+use crate::elf::notes::{Note, notes};
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::phase::{Inputs, SectionStates};
@@ -107,6 +107,7 @@ pub fn merge<T: Target>(link: &Inputs<'_, T>, states: &SectionStates) -> MergedP
         .collect();
     report_missing(link, &found);
     report_different(link, &found);
+    report_unsigned(link, &found);
     let taking_part = link.objects.iter().zip(&found).filter(|(object, _)| !object.just_symbols);
     let mut merged = merge_all(T::MACHINE, taking_part.map(|(_, properties)| properties));
     let options = &link.config.properties;
@@ -130,6 +131,7 @@ pub fn merge<T: Target>(link: &Inputs<'_, T>, states: &SectionStates) -> MergedP
     });
     let features = machine::feature_property(T::MACHINE).and_then(|property| merged.get(&property));
     let features = features.map_or(0, |&bits| bits as u32);
+    report_libraries(link, features);
     said.features = said.features.map(|_| features);
     let attributes = build_attributes::encode::<T::E>(said);
     MergedProperties { note: encode::<T>(&merged), features, attributes, absorbed }
@@ -319,35 +321,89 @@ fn report_different<T: Target>(link: &Inputs<'_, T>, found: &[Properties]) {
     }
 }
 
+/// `-z pauth-report=`: reports objects that do not say how their pointers are signed, if any object does.
+fn report_unsigned<T: Target>(link: &Inputs<'_, T>, found: &[Properties]) {
+    let Some(property) = machine::signed_pointer_property(T::MACHINE) else { return };
+    let Some(severity) = severity(link.config.properties.pauth_report) else { return };
+    let says = |own: &Properties| own.as_ref().is_some_and(|own| own.contains_key(&property));
+    let with_own = || link.objects.iter().zip(found);
+    let Some((first, _)) = with_own().find(|(_, own)| says(own)) else { return };
+    for (object, _) in with_own().filter(|(object, own)| !says(own) && !object.just_symbols) {
+        link.sink.report(
+            Diagnostic::new(severity, Code::MissingProperty, "no property says how pointers are signed")
+                .at(Location::File(object.name.to_string()))
+                .note(format!("in {}, one does", first.name))
+                .ordered(object.id.0, 0, 0),
+        );
+    }
+}
+
+fn severity(report: Report) -> Option<Severity> {
+    match report {
+        Report::Ignore => None,
+        Report::Warning => Some(Severity::Warning),
+        Report::Error => Some(Severity::Error),
+    }
+}
+
 /// `-z cet-report=`, `-z bti-report=`, `-z gcs-report=`: reports objects that lack the feature asked for.
 fn report_missing<T: Target>(link: &Inputs<'_, T>, found: &[Properties]) {
     let Some(property) = machine::feature_property(T::MACHINE) else { return };
     let checks = machine::reported_features(T::MACHINE, &link.config.properties);
-    for (object, properties) in link.objects.iter().zip(found) {
+    for (object, properties) in link.objects.iter().zip(found).filter(|(object, _)| !object.just_symbols) {
         let value = properties.as_ref().and_then(|own| own.get(&property)).copied().unwrap_or(0);
         for &(report, features) in &checks {
-            let severity = match report {
-                Report::Ignore => continue,
-                Report::Warning => Severity::Warning,
-                Report::Error => Severity::Error,
-            };
-            let missing: Vec<&str> = features
-                .iter()
-                .filter(|(bit, _)| value & u128::from(*bit) == 0)
-                .map(|(_, name)| *name)
-                .collect();
-            if missing.is_empty() || object.just_symbols {
+            let Some(severity) = severity(report) else { continue };
+            if let Some(message) = missing(features, value as u32) {
+                link.sink.report(
+                    Diagnostic::new(severity, Code::MissingProperty, message)
+                        .at(Location::File(object.name.to_string()))
+                        .ordered(object.id.0, 0, 0),
+                );
+            }
+        }
+    }
+}
+
+/// `-z gcs-report-dynamic=`: reports shared libraries that lack a feature of the output.
+fn report_libraries<T: Target>(link: &Inputs<'_, T>, features: u32) {
+    let (report, checked) = machine::reported_in_libraries(T::MACHINE, &link.config.properties);
+    let (Some(property), Some(severity)) = (machine::feature_property(T::MACHINE), severity(report)) else {
+        return;
+    };
+    if checked.iter().any(|(bit, _)| features & bit == 0) {
+        return;
+    }
+    for library in &link.shared {
+        let mut properties = BTreeMap::new();
+        for (index, header) in library.headers.iter().enumerate() {
+            if header.sh_type.get() != elf::SHT_NOTE || library.section_name(index) != NAME {
                 continue;
             }
-            let noun = if missing.len() == 1 { "property" } else { "properties" };
-            let message = format!("missing {} {noun}", missing.join(" and "));
+            let bytes = library.section_bytes(index).unwrap_or_default();
+            let own = |note: &Note<'_>| note.name == b"GNU" && note.kind == NT_GNU_PROPERTY_TYPE_0;
+            notes::<T::E>(bytes, 8).filter(own).for_each(|note| {
+                read_descriptor::<T>(note.descriptor, &mut properties);
+            });
+        }
+        let value = properties.get(&property).copied().unwrap_or(0);
+        if let Some(message) = missing(checked, value as u32) {
             link.sink.report(
-                Diagnostic::new(severity, Code::MissingProperty, message)
-                    .at(Location::File(object.name.to_string()))
-                    .ordered(object.id.0, 0, 0),
+                Diagnostic::new(severity, Code::MissingProperty, format!("{message}, which the output has"))
+                    .at(Location::File(library.name.to_string()))
+                    .help("the dynamic linker may switch it off or refuse the program")
+                    .ordered(library.id.0, 0, 0),
             );
         }
     }
+}
+
+/// The words for the features that `value` lacks.
+fn missing(features: machine::ReportedFeatures, value: u32) -> Option<String> {
+    let lacking = features.iter().filter(|(bit, _)| value & bit == 0);
+    let missing: Vec<&str> = lacking.map(|(_, name)| *name).collect();
+    let noun = if missing.len() == 1 { "property" } else { "properties" };
+    (!missing.is_empty()).then(|| format!("missing {} {noun}", missing.join(" and ")))
 }
 
 #[cfg(test)]

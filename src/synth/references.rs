@@ -68,6 +68,7 @@ fn needs_symbol<T: Target>(object: &ObjectFile<'_, T::E>, symbol: usize, kind: u
             expr,
             RelocExpr::Nothing
                 | RelocExpr::Symbol
+                | RelocExpr::SignedPointer
                 | RelocExpr::Plt
                 | RelocExpr::GotBase
                 | RelocExpr::TlsBlock

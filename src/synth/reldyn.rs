@@ -5,8 +5,8 @@
 //! come the others by symbol, so that each symbol is looked up once. Resolvers come last, because they may
 //! call functions that the other relocations bind.
 
-use super::android;
 use super::synthesis::{Create, Grow, Size, Synthesis, Write};
+use super::{android, relr};
 use crate::arch::Target;
 use crate::decision::site::DynRelocSite;
 use crate::elf::Rela;
@@ -70,12 +70,19 @@ fn sizes<T: Target>(link: &Numbered<'_, T>, counts: &dynamic::Counts) -> (u64, u
     (rela_size, plt * ENTRY)
 }
 
-/// The size in bytes that `.rela.dyn` in Android's packed form needs at these addresses. `None` if there is
-/// no such section, or nothing for it.
+/// The size in bytes that `.rela.dyn` needs at these addresses: in Android's packed form, or if it takes the
+/// signed pointers that `.relr.auth.dyn` cannot express. `None` if there is no such section, or its size
+/// depends on no address.
 fn needed_size<T: Target>(link: &Located<'_, T>) -> Option<u64> {
-    let row = link.synthetics.find(Kind::RelaDyn)?;
-    let is_used = link.synthetics.section(row).size > 0;
-    is_used.then(|| android::encode(&entries(link)).len() as u64)
+    if android::is_wanted(link) {
+        let is_used = relr::is_used(link, Kind::RelaDyn) || relr::is_used(link, Kind::SignedRelrDyn);
+        let needed = || entries(link);
+        return is_used
+            .then(needed)
+            .filter(|entries| !entries.is_empty())
+            .map(|entries| android::encode(&entries).len() as u64);
+    }
+    relr::is_used(link, Kind::SignedRelrDyn).then(|| entries(link).len() as u64 * ENTRY)
 }
 
 /// The entries of `.rela.dyn`, in their order.

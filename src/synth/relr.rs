@@ -1,5 +1,5 @@
-//! `.relr.dyn` (gABI, "Relative Relocation Table"): the places of relative relocations, in one bit each where
-//! they lie close together.
+//! `.relr.dyn` (gABI, "Relative Relocation Table") and `.relr.auth.dyn`: the places of relative relocations,
+//! in one bit each where they lie close together.
 //!
 //! In `.rela.dyn`, the relocations of a table of a hundred pointers take 2400 bytes. If each pointer itself
 //! holds its addend, only the place is left to say, and neighbours need one bit each. This section has two
@@ -16,6 +16,7 @@
 
 use super::synthesis::{Create, Grow, Size, Synthesis, Write};
 use crate::arch::Target;
+use crate::arch::target::SignedRelocations;
 use crate::elf::consts as elf;
 use crate::phase::{Extent, Geometry};
 use crate::relocs::dynamic;
@@ -33,8 +34,35 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
         }),
         size: Size::Needed(|link| Extent { size: first_guess(link.counts.packed), align: WORD }),
         grow: Grow::Sections(needed_size),
-        write: Write::Bytes(|link, _, out| write(link, out)),
+        write: Write::Bytes(|link, _, out| store::<T>(&dynamic::packed_places(link), out)),
     }
+}
+
+/// `.relr.auth.dyn`, for the signed pointers of machines that have them (PAuth ABI, "Relocation
+/// Compression"). Their places hold the address in the lower half, so which of them the table can express
+/// depends on the addresses of symbols.
+pub fn signed<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let wanted = link.is_dynamic() && link.config.relocations.pack_relative;
+            let section = |signed: SignedRelocations| {
+                let (name, sh_type) = (b".relr.auth.dyn", signed.packed_type);
+                SyntheticSection::new(Kind::SignedRelrDyn, name, sh_type, READ_ONLY, WORD).entries(WORD)
+            };
+            T::SIGNED.filter(|_| wanted).map(section).into()
+        }),
+        size: Size::Needed(|link| Extent { size: first_guess(link.counts.signed_packed), align: WORD }),
+        grow: Grow::Symbols(|link| {
+            is_used(link, Kind::SignedRelrDyn)
+                .then(|| encode(&dynamic::signed_places(link)).len() as u64 * WORD)
+        }),
+        write: Write::Bytes(|link, _, out| store::<T>(&dynamic::signed_places(link), out)),
+    }
+}
+
+/// Whether there is a table of this kind, and anything for it.
+pub fn is_used<T: Target>(link: &Geometry<'_, T>, kind: Kind) -> bool {
+    link.synthetics.find(kind).is_some_and(|row| link.synthetics.section(row).size > 0)
 }
 
 /// `SHT_ANDROID_RELR`: the number of this type before the gABI adopted it.
@@ -81,14 +109,12 @@ fn first_guess(count: u64) -> u64 {
 
 /// The size in bytes that these addresses need; `None` if there is no such section, or nothing for it.
 fn needed_size<T: Target>(link: &Geometry<'_, T>) -> Option<u64> {
-    let row = link.synthetics.find(Kind::RelrDyn)?;
-    let is_used = link.synthetics.section(row).size > 0;
-    is_used.then(|| encode(&dynamic::packed_places(link)).len() as u64 * WORD)
+    is_used(link, Kind::RelrDyn).then(|| encode(&dynamic::packed_places(link)).len() as u64 * WORD)
 }
 
-/// Writes `.relr.dyn`. If room is left, bitmaps that relocate nothing fill it.
-fn write<T: Target>(link: &Geometry<'_, T>, out: &mut [u8]) {
-    let words = encode(&dynamic::packed_places(link));
+/// Writes a table of these places. If room is left, bitmaps that relocate nothing fill it.
+fn store<T: Target>(places: &[u64], out: &mut [u8]) {
+    let words = encode(places);
     for (index, out) in out.chunks_exact_mut(WORD as usize).enumerate() {
         let word = words.get(index).copied().unwrap_or(NOTHING);
         out.copy_from_slice(&U64::<T::E>::new(word).to_bytes());

@@ -29,7 +29,7 @@ fn write<T: Target>(link: &Placed<'_, T>, pool: u32, out: &mut [u8]) {
         let Some(out) = out.get_mut(start..end) else { continue };
         let place = pool.address.wrapping_add(thunk.offset);
         let target = match thunk.purpose {
-            Purpose::Call(destination) => behind(link, destination),
+            Purpose::Call(destination) | Purpose::Word(destination) => behind(link, destination),
             Purpose::Landing(destination) => target(link, destination),
             Purpose::Moved(section, offset) => {
                 copy_relocated(link, section, offset, out);
@@ -104,7 +104,7 @@ pub fn names<'a, T: Target>(link: &Geometry<'a, T>, thunks: &Thunks) -> Vec<Synt
 
 fn thunk_name<T: Target>(link: &Resolved<'_, T>, index: usize, thunk: &Thunk) -> Vec<u8> {
     let (destination, suffix) = match thunk.purpose {
-        Purpose::Call(destination) => (destination, "veneer"),
+        Purpose::Call(destination) | Purpose::Word(destination) => (destination, "veneer"),
         Purpose::Landing(destination) => (destination, "landing_pad"),
         Purpose::Moved(..) => return format!("__erratum_veneer_{index}").into_bytes(),
     };

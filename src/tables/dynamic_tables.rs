@@ -153,6 +153,8 @@ pub enum EntryValue {
     AddressOf(Kind),
     /// The size of such a section, in bytes.
     SizeOf(Kind),
+    /// This size of an entry of such a section, in bytes.
+    EntryOf(Kind, u64),
     /// Address of the output section of this name.
     OutputAddress(&'static str),
     /// The size of such an output section, in bytes.

@@ -1,6 +1,6 @@
 //! Thunks and their pools, as the rounds of the layout make them.
 
-use crate::arch::thunk::ThunkForm;
+use crate::arch::thunk::{Reach, ThunkForm};
 use crate::ids::{SectionId, SymbolId, ThunkId};
 use hashbrown::HashMap;
 
@@ -8,14 +8,36 @@ use hashbrown::HashMap;
 pub type Destination = (SymbolId, i64);
 
 /// What a thunk is for. Thunks of equal purposes can stand in for each other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Purpose {
     /// Calls go through it to a destination.
     Call(Destination),
+    /// Words of data hold the distance to it instead of the distance to a destination.
+    Word(Destination),
     /// It is a landing pad: indirect jumps of other thunks arrive here and go on to the destination.
     Landing(Destination),
     /// It holds the instruction from an offset of a section.
     Moved(SectionId, u64),
+}
+
+impl Purpose {
+    /// The purpose of a thunk for relocations with this reach.
+    pub fn of(reach: Reach, destination: Destination) -> Self {
+        match reach {
+            Reach::Call => Purpose::Call(destination),
+            Reach::Word => Purpose::Word(destination),
+        }
+    }
+
+    /// Where it leads; `None` for a moved instruction.
+    pub fn destination(self) -> Option<Destination> {
+        match self {
+            Purpose::Call(destination) | Purpose::Word(destination) | Purpose::Landing(destination) => {
+                Some(destination)
+            }
+            Purpose::Moved(..) => None,
+        }
+    }
 }
 
 /// A thunk: code that a branch goes through, or an instruction moved out of the way of an erratum.
@@ -69,7 +91,7 @@ impl Thunks {
     /// A thunk for this purpose within `reach` of a place.
     #[inline]
     pub fn find(&self, purpose: Purpose, place: u64, reach: u64) -> Option<ThunkId> {
-        let (Purpose::Call((symbol, _)) | Purpose::Landing((symbol, _))) = purpose else { return None };
+        let (symbol, _) = purpose.destination()?;
         let mut number = *self.last_of.get(symbol.index())?;
         while let Some(id) = number {
             let thunk = &self.all[id.index()];

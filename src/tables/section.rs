@@ -67,6 +67,8 @@ kinds! {
         RelaDyn,
         /// `.relr.dyn`.
         RelrDyn,
+        /// `.relr.auth.dyn`: the same for signed pointers.
+        SignedRelrDyn,
         /// `.dynamic`.
         Dynamic,
         /// `.dynbss`: copies of libraries' data.

@@ -5,6 +5,7 @@
 //! link shows where the slots are. Then each field goes to a place at the wanted distance from its slot.
 
 use crate::need;
+use crate::support::elf::SHT_RELA;
 use crate::support::machine::{self, AARCH64};
 use crate::support::{Elf, Work};
 use std::fmt::Write;
@@ -546,15 +547,15 @@ fn slots_past_the_end_of_the_small_table_are_errors() {
 }
 
 /// Changes the types of an object's relocations.
-fn retype(work: &Work, object: &str, types: &[(u32, u32)]) {
+pub fn retype(work: &Work, object: &str, types: &[(u32, u32)]) {
     let mut bytes = work.read(object);
-    let elf = work.elf_unchecked(object);
-    let table = elf.section(".rela.text");
-    let start = table.offset as usize;
-    for entry in bytes[start..start + table.size as usize].chunks_exact_mut(24) {
-        let kind = u32::from_le_bytes(entry[8..12].try_into().unwrap());
-        if let Some((_, new)) = types.iter().find(|(old, _)| *old == kind) {
-            entry[8..12].copy_from_slice(&new.to_le_bytes());
+    for table in work.elf_unchecked(object).sections.iter().filter(|section| section.kind == SHT_RELA) {
+        let start = table.offset as usize;
+        for entry in bytes[start..start + table.size as usize].chunks_exact_mut(24) {
+            let kind = u32::from_le_bytes(entry[8..12].try_into().unwrap());
+            if let Some((_, new)) = types.iter().find(|(old, _)| *old == kind) {
+                entry[8..12].copy_from_slice(&new.to_le_bytes());
+            }
         }
     }
     work.write(object, bytes);
@@ -585,11 +586,8 @@ fn distances_that_gnu_as_does_not_know_hold_their_ends() {
             let words = work.elf_unchecked("a").section(".text").words();
             assert_eq!(words, [low as u32, high as u32, slot as u32]);
         }
-        link(low - 1, high + 1, low - 16).fails().says(&[
-            &format!("a.o:(.text+0x0): relocation R_AARCH64_PLT32 out of range: {} is not in", low - 1),
-            "references low\n",
-            &format!("a.o:(.text+0x4): relocation R_AARCH64_PLT32 out of range: {} is not in", high + 1),
-            "references high\n",
+        // The distances lead to thunks.
+        link(low - 1, high + 1, low - 16).fails().says_not(&["R_AARCH64_PLT32"]).says(&[
             &format!("a.o:(.text+0x8): relocation R_AARCH64_GOTPCREL32 out of range: {} is not in", low - 8),
             "references slot\n",
         ]);

@@ -80,6 +80,7 @@ mod sframe_split;
 mod sframe_split_link;
 mod sframe_violation;
 mod sframe_wrap_ld;
+mod signed_pointers;
 mod split_plugin;
 mod symbol_errors;
 mod symbols;

@@ -462,15 +462,24 @@ pub static WORDS: &[ZSpec] = &[
         },
     ),
     value(&["gcs-report"], "HOW", "Report objects without GCS: none, warning or error", |state, how| {
-        state.config.properties.gcs_report = word(how, REPORT_WORDS)?;
+        state.config.properties.gcs_report = Some(word(how, REPORT_WORDS)?);
         Ok(())
     }),
     value(
         &["gcs-report-dynamic"],
         "HOW",
-        "Report shared libraries without GCS: none, warning or error",
+        "Report shared libraries without GCS, if the output has it: none, warning or error",
         |state, how| {
-            state.config.properties.gcs_report_dynamic = word(how, REPORT_WORDS)?;
+            state.config.properties.gcs_report_dynamic = Some(word(how, REPORT_WORDS)?);
+            Ok(())
+        },
+    ),
+    value(
+        &["pauth-report"],
+        "HOW",
+        "Report objects that do not name the ABI of their signed pointers, if others do: none, warning or error",
+        |state, how| {
+            state.config.properties.pauth_report = word(how, REPORT_WORDS)?;
             Ok(())
         },
     ),

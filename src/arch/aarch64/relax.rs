@@ -47,6 +47,12 @@ pub enum Edit {
     ThreadPointer,
     /// `add x0, x0, low; add x0, x0, high`
     AddToX0,
+    /// The pointer becomes 0.
+    Null,
+    /// The instruction stays.
+    Keep,
+    /// The value is the instruction.
+    Replace,
 }
 
 /// The rewriting that applies at a site, if any does.
@@ -58,6 +64,8 @@ pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edi
         Family::AddressPage => address(site, mode, elf::R_AARCH64_ADD_ABS_LO12_NC, is_add),
         Family::GotPage if site.addend == 0 => address(site, mode, elf::R_AARCH64_LD64_GOT_LO12_NC, is_load),
         Family::GotPage => None,
+        Family::Pointer => is_absent(site).then(|| relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Null)),
+        Family::Patch => patch(site),
         // The TLS blocks of a library have no fixed distance from the thread pointer.
         _ if mode.shared => None,
         Family::GeneralPage | Family::GeneralLow => general_dynamic(family, site),
@@ -79,6 +87,19 @@ fn is_absent(site: &Site<'_>) -> bool {
 /// A branch to an undefined weak function becomes `nop` (AAELF64, "Call and Jump relocations").
 fn branch(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     is_absent(site).then(|| relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Nothing))
+}
+
+/// An instruction that is replaced by `S + A` if a symbol is defined, which must be a number (AAELF64,
+/// "Structure protection"). Then another relocation of the same instruction counts no longer.
+fn patch(site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    if site.symbol == 0 || is_absent(site) {
+        return Some(relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Keep));
+    }
+    let replaced = Relaxed {
+        takes_next: site.next.is_some_and(|next| next.offset == site.offset as u64),
+        ..relaxed(RelocExpr::Symbol, RelocBase::Zero, Edit::Replace)
+    };
+    (site.is_bound() && site.has(SymbolFacts::ABSOLUTE)).then_some(replaced)
 }
 
 /// The page of an undefined weak symbol. Its address is 0 wherever the program is loaded, and `adrp` may not
@@ -239,6 +260,7 @@ pub fn range(edit: Edit) -> (i64, i64) {
         Edit::LoadLiteral => (-(1 << 20), (1 << 20) - 1),
         Edit::Nothing | Edit::ThreadPointer | Edit::LoadToX0 | Edit::Field(_) => (i64::MIN, i64::MAX),
         Edit::LoadToBase | Edit::GeneralToInitial => (i64::MIN, i64::MAX),
+        Edit::Null | Edit::Keep | Edit::Replace => (i64::MIN, i64::MAX),
     }
 }
 
@@ -249,6 +271,12 @@ pub fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, place: u6
     let mut write = |index: usize, instruction: u32| put(section, offset + 4 * index, instruction);
     match edit {
         Edit::Nothing => write(0, NOP),
+        Edit::Null => {
+            write(0, 0);
+            write(1, 0);
+        }
+        Edit::Keep => {}
+        Edit::Replace => write(0, value as u32),
         Edit::Address => return write_address(section, offset, value, place),
         Edit::Field(field) => write(0, encode(field, old, value)),
         Edit::MoveHigh => write(0, encode(Field::Move(16), MOVZ_HIGH | destination(old), value)),

@@ -18,6 +18,8 @@ pub enum Field {
     Word,
     /// Eight bytes of data.
     Double,
+    /// The lower four of eight bytes of data. The upper ones say how to sign the pointer.
+    SignedPointer,
     /// Distance in words, bits 25:0 (`b`, `bl`).
     Branch26,
     /// Distance in words, bits 23:5 (`b.cond`, `cbz`, literal `ldr`).
@@ -80,6 +82,10 @@ pub enum Family {
     DescriptorLow,
     /// TLS descriptor, large model: `ldr x1, [xN, x0]`.
     DescriptorIndexed,
+    /// A pointer that is made at run time, and 0 if nothing defines the symbol.
+    Pointer,
+    /// An instruction that the symbol replaces.
+    Patch,
 }
 
 /// Stores a value.
@@ -88,7 +94,7 @@ pub fn write(field: Field, place: &mut [u8], value: i64) {
     match field {
         Field::Empty => {}
         Field::Half => put(place, &(value as u16).to_le_bytes()),
-        Field::Word => put(place, &(value as u32).to_le_bytes()),
+        Field::Word | Field::SignedPointer => put(place, &(value as u32).to_le_bytes()),
         Field::Double => put(place, &value.to_le_bytes()),
         _ => {
             if let Some(word) = place.first_chunk_mut::<4>() {
@@ -110,7 +116,7 @@ fn put(place: &mut [u8], bytes: &[u8]) {
 pub fn encode(field: Field, instruction: u32, value: i64) -> u32 {
     let insert = |mask: u32, at: u32, value: i64| instruction & !(mask << at) | (value as u32 & mask) << at;
     match field {
-        Field::Empty | Field::Half | Field::Word | Field::Double => instruction,
+        Field::Empty | Field::Half | Field::Word | Field::Double | Field::SignedPointer => instruction,
         Field::Branch26 => insert(0x3ff_ffff, 0, value >> 2),
         Field::Branch19 => insert(0x7_ffff, 5, value >> 2),
         Field::Branch14 => insert(0x3fff, 5, value >> 2),
@@ -138,7 +144,7 @@ pub fn read(field: Field, place: &[u8]) -> i64 {
     match field {
         Field::Empty => 0,
         Field::Half => place.first_chunk().map_or(0, |bytes| i16::from_le_bytes(*bytes).into()),
-        Field::Word => i64::from(word as i32),
+        Field::Word | Field::SignedPointer => i64::from(word as i32),
         Field::Double => place.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes)),
         Field::Branch26 => signed(bits(0, 26), 26) << 2,
         Field::Branch19 => signed(bits(5, 19), 19) << 2,
@@ -204,7 +210,7 @@ const fn row(
 ) -> (u32, Info) {
     let size = match field {
         Field::Half => 2,
-        Field::Double => 8,
+        Field::Double | Field::SignedPointer => 8,
         Field::Empty if matches!(expr, RelocExpr::Nothing) => 0,
         _ => 4,
     };
@@ -231,13 +237,15 @@ const fn table<const N: usize>(first: u32, rows: &[(u32, Info)]) -> [Option<Info
 /// The description of a type.
 #[inline]
 pub fn info(kind: u32) -> Option<&'static Info> {
-    static PLAIN: [Option<Info>; 60] = table(256, PLAIN_ROWS);
+    static PLAIN: [Option<Info>; 62] = table(256, PLAIN_ROWS);
     static TLS: [Option<Info>; 62] = table(512, TLS_ROWS);
+    static SIGNED: [Option<Info>; 19] = table(580, SIGNED_ROWS);
     static WORDS: [Option<Info>; 3] = table(1028, WORD_ROWS);
     static NONE: Info = row(0, "R_AARCH64_NONE", NOTHING, Field::Empty, ANY, Family::Fixed).1;
     match kind {
-        256..316 => PLAIN[(kind - 256) as usize].as_ref(),
+        256..318 => PLAIN[(kind - 256) as usize].as_ref(),
         512..574 => TLS[(kind - 512) as usize].as_ref(),
+        580..599 => SIGNED[(kind - 580) as usize].as_ref(),
         1028..1031 => WORDS[(kind - 1028) as usize].as_ref(),
         0 => Some(&NONE),
         _ => None,
@@ -311,6 +319,39 @@ const PLAIN_ROWS: &[(u32, Info)] = {
         row(313, "R_AARCH64_LD64_GOTPAGE_LO15", (GotSlot, RelocBase::GotPage), Slot15, unsigned(15), Fixed),
         row(314, "R_AARCH64_PLT32", CALL, Word, signed(32), Fixed),
         row(315, "R_AARCH64_GOTPCREL32", (GotSlot, RelocBase::Place), Word, signed(32), Fixed),
+        row(316, "R_AARCH64_PATCHINST", (RelocExpr::Patch, RelocBase::Zero), Word, ANY, Patch),
+        row(317, "R_AARCH64_FUNCINIT64", (RelocExpr::Initializer, RelocBase::Zero), Double, ANY, Pointer),
+    ]
+};
+
+/// Relocations of signed pointers ("PAuth ABI Extension to ELF for the Arm 64-bit Architecture", "Static
+/// Relocations" and "Signed GOT").
+const SIGNED_ROWS: &[(u32, Info)] = {
+    use Family::{Fixed, Pointer};
+    use Field::*;
+    use RelocBase::{Place, PlacePage};
+    use RelocExpr::{SignedGotSlot as Slot, SignedPointer as Address, SignedTlsDesc as Descriptor};
+    const OFFSET: (RelocExpr, RelocBase) = (Slot, RelocBase::Got);
+    &[
+        row(580, "R_AARCH64_AUTH_ABS64", (Address, RelocBase::Zero), SignedPointer, ANY, Pointer),
+        row(581, "R_AARCH64_AUTH_MOVW_GOTOFF_G0", OFFSET, MoveSigned(0), signed(17), Fixed),
+        row(582, "R_AARCH64_AUTH_MOVW_GOTOFF_G0_NC", OFFSET, Move(0), ANY, Fixed),
+        row(583, "R_AARCH64_AUTH_MOVW_GOTOFF_G1", OFFSET, MoveSigned(16), signed(33), Fixed),
+        row(584, "R_AARCH64_AUTH_MOVW_GOTOFF_G1_NC", OFFSET, Move(16), ANY, Fixed),
+        row(585, "R_AARCH64_AUTH_MOVW_GOTOFF_G2", OFFSET, MoveSigned(32), signed(49), Fixed),
+        row(586, "R_AARCH64_AUTH_MOVW_GOTOFF_G2_NC", OFFSET, Move(32), ANY, Fixed),
+        row(587, "R_AARCH64_AUTH_MOVW_GOTOFF_G3", OFFSET, Move(48), ANY, Fixed),
+        row(588, "R_AARCH64_AUTH_GOT_LD_PREL19", (Slot, Place), Branch19, signed(21), Fixed),
+        row(589, "R_AARCH64_AUTH_LD64_GOTOFF_LO15", OFFSET, Slot15, unsigned(15), Fixed),
+        row(590, "R_AARCH64_AUTH_ADR_GOT_PAGE", (Slot, PlacePage), Page, signed(33), Fixed),
+        row(591, "R_AARCH64_AUTH_LD64_GOT_LO12_NC", (Slot, RelocBase::Page), Low12(3), ANY, Fixed),
+        row(592, "R_AARCH64_AUTH_LD64_GOTPAGE_LO15", (Slot, RelocBase::GotPage), Slot15, unsigned(15), Fixed),
+        row(593, "R_AARCH64_AUTH_GOT_ADD_LO12_NC", (Slot, RelocBase::Page), Low12(0), ANY, Fixed),
+        row(594, "R_AARCH64_AUTH_GOT_ADR_PREL_LO21", (Slot, Place), Distance, signed(21), Fixed),
+        row(595, "R_AARCH64_AUTH_TLSDESC_ADR_PAGE21", (Descriptor, PlacePage), Page, signed(33), Fixed),
+        row(596, "R_AARCH64_AUTH_TLSDESC_LD64_LO12", (Descriptor, RelocBase::Page), Low12(3), ANY, Fixed),
+        row(597, "R_AARCH64_AUTH_TLSDESC_ADD_LO12", (Descriptor, RelocBase::Page), Low12(0), ANY, Fixed),
+        row(598, "R_AARCH64_AUTH_TLSDESC_CALL", MARK, Empty, ANY, Fixed),
     ]
 };
 

@@ -17,7 +17,7 @@ fn read(field: Field, place: &[u8; 8]) -> i64 {
     match field {
         Field::Empty => 0,
         Field::Half => i64::from(word as u16),
-        Field::Word => i64::from(word),
+        Field::Word | Field::SignedPointer => i64::from(word),
         Field::Double => double,
         Field::Branch26 => signed(bits(0, 26), 26) * 4,
         Field::Branch19 => signed(bits(5, 19), 19) * 4,
@@ -38,7 +38,7 @@ fn part(field: Field, value: i64) -> i64 {
     match field {
         Field::Empty => 0,
         Field::Half => value & 0xffff,
-        Field::Word => value & 0xffff_ffff,
+        Field::Word | Field::SignedPointer => value & 0xffff_ffff,
         Field::Page => value << 31 >> 31 & !0xfff,
         Field::Low12(_) => value & 0xfff,
         Field::High12 => value & 0xff_f000,
@@ -117,7 +117,7 @@ fn nothing_but_the_field_changes() {
             Field::Move(_) => 0x001f_ffe0,
             // Only movz and movn differ; the other bits are zeros in both.
             Field::MoveSigned(_) => 1 << 30,
-            Field::Half | Field::Double => unreachable!("sizes 2 and 8"),
+            Field::Half | Field::Double | Field::SignedPointer => unreachable!("sizes 2 and 8"),
         };
         assert_eq!(changed, [expected; 2], "{}", info.name);
     }
@@ -132,12 +132,15 @@ fn numbers_and_names_are_those_of_the_abi() {
         (283, "R_AARCH64_CALL26"),
         (299, "R_AARCH64_LDST128_ABS_LO12_NC"),
         (313, "R_AARCH64_LD64_GOTPAGE_LO15"),
+        (317, "R_AARCH64_FUNCINIT64"),
         (541, "R_AARCH64_TLSIE_ADR_GOTTPREL_PAGE21"),
         (569, "R_AARCH64_TLSDESC_CALL"),
         (573, "R_AARCH64_TLSLD_LDST128_DTPREL_LO12_NC"),
+        (580, "R_AARCH64_AUTH_ABS64"),
+        (598, "R_AARCH64_AUTH_TLSDESC_CALL"),
     ] {
         assert_eq!(name(number), Some(expected));
     }
-    assert_eq!((name(281), name(316), name(574), name(1024)), (None, None, None, None));
-    assert_eq!(all().count(), 119);
+    assert_eq!([281, 318, 574, 579, 599, 1024].map(name), [None; 6]);
+    assert_eq!(all().count(), 140);
 }

@@ -4,9 +4,11 @@ use super::relax::Edit;
 use super::relocs::{Family, Field};
 use super::{AArch64, plt, relax, relocs, thunks};
 use crate::arch::machine::FEATURE_BTI;
-use crate::arch::relocation::{Mode, Relaxed, Site};
-use crate::arch::target::{DynamicRelocations, PltEntry, PltFrame, PltPart, PltShape, RelocInfo, Target};
-use crate::arch::thunk::{ThunkForm, ThunkSpec};
+use crate::arch::relocation::{Mode, Relaxed, RelocExpr, Site};
+use crate::arch::target::{
+    DynamicRelocations, PltEntry, PltFrame, PltPart, PltShape, RelocInfo, SignedRelocations, Target,
+};
+use crate::arch::thunk::{Reach, ThunkForm, ThunkSpec};
 use crate::cli::{Machine, PropertyOptions, RelocationOptions};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
@@ -52,6 +54,17 @@ impl Target for AArch64 {
         tlsdesc: elf::R_AARCH64_TLSDESC,
         sizes: [elf::R_AARCH64_NONE; 2],
     };
+    const SIGNED: Option<SignedRelocations> = Some(SignedRelocations {
+        absolute: 0x244,
+        relative: 0x411,
+        glob_dat: 0x412,
+        tlsdesc: 0x413,
+        // With the slot's address as the modifier, by key IA and by key DA.
+        function: 0x8000_0000_0000_0000,
+        data: 0xa000_0000_0000_0000,
+        packed_type: 0x7000_0004,
+        packed_tags: [0x7000_0012, 0x7000_0011, 0x7000_0013],
+    });
     const GOT_PLT_RESERVED: u64 = 3;
     const GOT_RESERVED: u64 = 1;
     /// The reach of `adrp`, less a page: `adrp` counts whole pages, and its code and its word may lie at
@@ -165,12 +178,16 @@ impl Target for AArch64 {
     }
 
     #[inline]
-    fn is_call(info: &RelocInfo<Self>) -> bool {
-        info.family == Family::Branch
+    fn call(info: &RelocInfo<Self>) -> Option<Reach> {
+        match (info.family, info.field) {
+            (Family::Branch, _) => Some(Reach::Call),
+            (_, Field::Word) if info.expr == RelocExpr::Plt => Some(Reach::Word),
+            _ => None,
+        }
     }
 
     fn is_branch(info: &RelocInfo<Self>, _: &[u8], _: usize) -> bool {
-        Self::is_call(info)
+        info.family == Family::Branch
     }
 
     fn thunk_size(form: ThunkForm) -> u64 {

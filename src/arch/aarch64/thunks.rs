@@ -21,6 +21,8 @@ pub fn size(form: ThunkForm) -> u64 {
     match form {
         ThunkForm::Near => 12,
         ThunkForm::Far => 28,
+        ThunkForm::PaddedNear => 16,
+        ThunkForm::PaddedFar => 32,
         ThunkForm::LandingPad | ThunkForm::Moved => 8,
     }
 }
@@ -43,6 +45,11 @@ pub fn write(form: ThunkForm, out: &mut [u8], place: u64, target: u64) {
             };
             let [a, b, c, d] = [part(MOVZ, 0), part(MOVK, 1), part(MOVK, 2), part(MOVK, 3)];
             store(out, &[a, b, c, d, OWN_ADDRESS, ADD_X16_X17, BR_X16]);
+        }
+        ThunkForm::PaddedNear | ThunkForm::PaddedFar => {
+            store(out, &[BTI_C]);
+            let form = if form == ThunkForm::PaddedNear { ThunkForm::Near } else { ThunkForm::Far };
+            write(form, out.get_mut(4..).unwrap_or_default(), place.wrapping_add(4), target);
         }
         ThunkForm::LandingPad => store(out, &[BTI_C, jump(4)]),
         ThunkForm::Moved => store(out.get_mut(4..).unwrap_or_default(), &[jump(4)]),
@@ -147,6 +154,9 @@ mod tests {
         write(ThunkForm::Far, &mut out, 0x1000, 0x3_0002_1001);
         let moves = [0xd280_0030, 0xf2a0_0050, 0xf2c0_0070, 0xf2e0_0010];
         assert_eq!(words(&out), [&moves[..], &[0x10ff_ff91, 0x8b11_0210, BR_X16]].concat());
+        let mut padded = [0; 32];
+        write(ThunkForm::PaddedFar, &mut padded, 0xffc, 0x3_0002_1001);
+        assert_eq!(words(&padded), [&[BTI_C], &words(&out)[..]].concat());
         write(ThunkForm::LandingPad, &mut out, 0x1000, 0x2000);
         assert_eq!(words(&out)[..2], [BTI_C, 0x1400_03ff]);
         write(ThunkForm::Moved, &mut out, 0x2000, 0x1004);

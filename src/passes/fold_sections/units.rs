@@ -244,7 +244,7 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
             return as_symbol;
         }
         // The addend of an address or a distance counts from the symbol. Other addends count from a GOT slot.
-        let sum = matches!(info.expr, RelocExpr::Symbol | RelocExpr::Plt);
+        let sum = info.expr.is_sum();
         let Some((section, value)) = link.referenced_section(object, index) else {
             return match self.number(id) {
                 Some(number) if sum => (Referent::Number(number.wrapping_add_signed(addend) as i64), NONE),

@@ -490,7 +490,16 @@ impl Elf {
 
     /// The addresses in `.relr.dyn`.
     pub fn relr(&self) -> Vec<u64> {
-        let Some(section) = self.sections.iter().find(|s| s.kind == SHT_RELR) else { return Vec::new() };
+        let section = self.sections.iter().find(|s| s.kind == SHT_RELR);
+        section.map_or(Vec::new(), Self::places)
+    }
+
+    /// The addresses in the packed table of this name.
+    pub fn packed_places(&self, name: &str) -> Vec<u64> {
+        self.find(name).map_or(Vec::new(), Self::places)
+    }
+
+    fn places(section: &Section) -> Vec<u64> {
         let (mut addresses, mut base) = (Vec::new(), 0);
         for entry in section.quads() {
             if entry & 1 == 0 {

@@ -455,14 +455,32 @@ pub struct PropertyOptions {
     pub pac_plt: bool,
     /// `-z gcs=`: guarded control stack.
     pub gcs: Gcs,
-    /// `-z gcs-report=`: how objects without GCS are reported.
-    pub gcs_report: Report,
-    /// `-z gcs-report-dynamic=`: how shared libraries without GCS are reported.
-    pub gcs_report_dynamic: Report,
+    /// `-z gcs-report=`, if it is given. [`Self::gcs_report`] has the default.
+    pub gcs_report: Option<Report>,
+    /// `-z gcs-report-dynamic=`, if it is given. [`Self::gcs_report_dynamic`] has the default.
+    pub gcs_report_dynamic: Option<Report>,
+    /// `-z pauth-report=`: how objects are reported that do not say for which ABI their pointers are signed,
+    /// if another object does.
+    pub pauth_report: Report,
     /// `-z memory-seal`: the output asks for sealed mappings.
     pub memory_seal: bool,
     /// `--s390-pgste`: the output has `PT_S390_PGSTE`.
     pub s390_pgste: bool,
+}
+
+impl PropertyOptions {
+    /// How objects without GCS are reported: with `-z gcs=always`, by warnings unless an option says more.
+    pub fn gcs_report(&self) -> Report {
+        let forced = self.gcs == Gcs::Always;
+        self.gcs_report.unwrap_or(if forced { Report::Warning } else { Report::Ignore })
+    }
+
+    /// How shared libraries without GCS are reported, for an output with GCS: by warnings if objects are
+    /// reported, unless an option says more.
+    pub fn gcs_report_dynamic(&self) -> Report {
+        let objects = self.gcs_report() != Report::Ignore;
+        self.gcs_report_dynamic.unwrap_or(if objects { Report::Warning } else { Report::Ignore })
+    }
 }
 
 /// `-z gcs=`.

@@ -234,7 +234,7 @@ fn every_option_that_must_exist_exists() {
         separate-code noseparate-code separate-loadable-segments pack-relative-relocs nopack-relative-relocs
         stack-size start-stop-gc nostart-stop-gc start-stop-visibility nocopyreloc combreloc nocombreloc
         nognustack nosectionheader sectionheader ibt shstk ibtplt force-ibt cet-report force-bti bti-report
-        pac-plt gcs gcs-report rodynamic dynamic-undefined-weak
+        pac-plt gcs gcs-report pauth-report rodynamic dynamic-undefined-weak
         nodynamic-undefined-weak nounique-symbol x86-64-baseline x86-64-v2 x86-64-v3 x86-64-v4 memory-seal
         dead-reloc-in-nonalloc lrodata-after-bss call-nop indirect-extern-access mark-plt
         report-relative-reloc sframe-violation sframe-alloc nosframe-alloc";
