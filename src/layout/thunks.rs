@@ -44,7 +44,7 @@ use crate::phase::{Geometry, SectionState};
 use crate::relocs::branches::target_by;
 use crate::symbols::{Definition, SymbolFlags};
 use crate::tables::pools::{Destination, Pool, Purpose, Thunk, Thunks, reaches};
-use crate::tables::section::{Kind, SyntheticSection, SyntheticSections, code};
+use crate::tables::section::{Kind, SyntheticSection, SyntheticSections, pure_code};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -103,7 +103,8 @@ pub fn size_pools<T: Target>(synthetics: &mut SyntheticSections<'_>, first_inter
         let row = (pool.section.0 - first_internal) as usize;
         if row == synthetics.rows.len() {
             let kind = Kind::Thunks(number);
-            let section = SyntheticSection::new(kind, b".text.thunks", elf::SHT_PROGBITS, code::<T>(), align);
+            let flags = pure_code::<T>();
+            let section = SyntheticSection::new(kind, b".text.thunks", elf::SHT_PROGBITS, flags, align);
             synthetics.rows.push(section);
         }
         synthetics.rows[row].size = pool.size;

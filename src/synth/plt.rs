@@ -21,7 +21,7 @@ use crate::elf::consts as elf;
 use crate::ids::Slot;
 use crate::phase::{DynamicRow, Extent, Placed};
 use crate::relocs::address;
-use crate::tables::section::{Kind, SyntheticSection, code};
+use crate::tables::section::{CODE, Kind, SyntheticSection, pure_code};
 
 /// `.plt`.
 pub fn plt<T: Target>() -> Synthesis<T> {
@@ -63,14 +63,15 @@ pub fn plt_got<T: Target>() -> Synthesis<T> {
 }
 
 /// A table with this alignment and this size of entries. Static programs have these tables, too, for
-/// `STT_GNU_IFUNC`.
+/// `STT_GNU_IFUNC`. That they hold no data is said only with `--xosegment`, as GNU tools do not know the flag.
 fn section<T: Target>(
     link: &Ingredients<'_, '_, T>,
     kind: Kind,
     name: &'static [u8],
     (align, entsize): (u64, u64),
 ) -> Option<SyntheticSection<'static>> {
-    let section = SyntheticSection::new(kind, name, elf::SHT_PROGBITS, code::<T>(), align);
+    let flags = if link.config.layout.xosegment { pure_code::<T>() } else { CODE };
+    let section = SyntheticSection::new(kind, name, elf::SHT_PROGBITS, flags, align);
     (!link.config.is_relocatable()).then(|| section.entries(entsize))
 }
 

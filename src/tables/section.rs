@@ -137,10 +137,12 @@ kinds! {
 pub const READ_ONLY: u64 = elf::SHF_ALLOC;
 /// Flags of one that the program writes to.
 pub const WRITABLE: u64 = READ_ONLY | elf::SHF_WRITE;
+/// Flags of one with code.
+pub const CODE: u64 = READ_ONLY | elf::SHF_EXECINSTR;
 
-/// Flags of one with code, which holds no data between the instructions.
-pub fn code<T: Target>() -> u64 {
-    READ_ONLY | elf::SHF_EXECINSTR | T::PURE_CODE.map_or(0, |_| SHF_PURE_CODE)
+/// Flags of one with code that says that it holds no data between the instructions.
+pub fn pure_code<T: Target>() -> u64 {
+    CODE | T::PURE_CODE.map_or(0, |_| SHF_PURE_CODE)
 }
 
 /// The size of an address in bytes. Most tables are aligned to it.
