@@ -63,7 +63,8 @@ pub fn plt_got<T: Target>() -> Synthesis<T> {
 }
 
 /// A table with this alignment and this size of entries. Static programs have these tables, too, for
-/// `STT_GNU_IFUNC`. That they hold no data is said only with `--xosegment`, as GNU tools do not know the flag.
+/// `STT_GNU_IFUNC`. Only with `--xosegment` does the table say that it holds no data, because GNU tools do
+/// not know the flag.
 fn section<T: Target>(
     link: &Ingredients<'_, '_, T>,
     kind: Kind,
