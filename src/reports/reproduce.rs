@@ -6,7 +6,7 @@
 //! report then needs it most.
 
 use super::overwrite::{self, overwritten};
-use crate::cli::Config;
+use crate::cli::{Config, Reach, WrittenOption, written_option};
 use crate::diag::Sink;
 use crate::input::{FileBytes, FileIdentity, InputSource};
 use crate::report_files::ReportFiles;
@@ -142,56 +142,27 @@ fn inside(path: &Path, current: &Path) -> PathBuf {
     inside
 }
 
-/// Options whose value is a directory that the linker searches.
-const DIRECTORIES: &[&[u8]] = &[b"-L", b"--library-path", b"-library-path", b"-rpath-link", b"--rpath-link"];
-/// Options whose value is a file that the linker writes.
-const OUTPUTS: &[&[u8]] = &[
-    b"-o",
-    b"--output",
-    b"-Map",
-    b"--Map",
-    b"--dependency-file",
-    b"-dependency-file",
-    b"--why-extract",
-    b"--print-archive-stats",
-    b"-print-archive-stats",
-    b"--print-symbol-order",
-    b"-print-symbol-order",
-    b"-why-extract",
-];
-/// Options whose value goes into the output or to a plugin, even if it is the name of an input.
-const VERBATIM: &[&[u8]] = &[
-    b"-dynamic-linker",
-    b"--dynamic-linker",
-    b"-I",
-    b"-rpath",
-    b"--rpath",
-    b"-soname",
-    b"--soname",
-    b"-h",
-    b"-plugin",
-    b"-plugin-opt",
-];
-const REPRODUCE: &[&[u8]] = &[b"--reproduce", b"-reproduce"];
-const SYSROOT: &[&[u8]] = &[b"--sysroot", b"-sysroot"];
-
 /// The options, one on each line, with the paths of the archive.
 fn response(arguments: &[Vec<u8>], read: &BTreeSet<PathBuf>, current: &Path) -> Vec<u8> {
     let mut rewriter = Rewriter { read, current, has_sysroot: false };
     let mut lines = Vec::new();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
-        let name = argument.as_slice();
-        let takes_value =
-            [DIRECTORIES, OUTPUTS, VERBATIM, REPRODUCE, SYSROOT].iter().any(|list| list.contains(&name));
-        if takes_value {
+        let option = argument.starts_with(b"-").then(|| written_option(argument)).flatten();
+        let Some(option) = option else {
+            lines.push(rewriter.read_path(argument).unwrap_or_else(|| argument.clone()));
+            continue;
+        };
+        if option.takes_next {
             let Some(value) = rest.next() else { break };
-            if let Some(value) = rewriter.value(name, value) {
-                lines.push(name.to_vec());
-                lines.push(value);
+            if let Some(value) = rewriter.value(&option, value) {
+                lines.extend([argument.clone(), value]);
             }
-        } else if let Some(line) = rewriter.word(name) {
-            lines.push(line);
+        } else if let Some(value) = option.value {
+            let name = &argument[..argument.len() - value.len()];
+            lines.extend(rewriter.value(&option, value).map(|value| [name, &value].concat()));
+        } else {
+            lines.push(argument.clone());
         }
     }
     if !rewriter.has_sysroot {
@@ -215,52 +186,24 @@ struct Rewriter<'r> {
 
 impl Rewriter<'_> {
     /// The new value of an option. `None`: the archive does without the option.
-    fn value(&mut self, option: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+    fn value(&mut self, option: &WrittenOption<'_>, value: &[u8]) -> Option<Vec<u8>> {
         let path = Path::new(std::ffi::OsStr::from_bytes(value));
-        if REPRODUCE.contains(&option) {
-            return None;
-        }
-        if OUTPUTS.contains(&option) {
-            return Some(path.file_name().map_or_else(|| value.to_vec(), |name| name.as_bytes().to_vec()));
-        }
-        if VERBATIM.contains(&option) {
-            return Some(value.to_vec());
-        }
-        if SYSROOT.contains(&option) {
-            self.has_sysroot = true;
-            return Some(self.inside(path));
-        }
-        // `=` and `$SYSROOT` mean the sysroot, which is in the archive, too.
-        if DIRECTORIES.contains(&option) && !value.starts_with(b"=") && !value.starts_with(b"$SYSROOT") {
-            return Some(self.inside(path));
-        }
-        Some(self.read_path(value).unwrap_or_else(|| value.to_vec()))
-    }
-
-    /// Rewrites an argument that stands alone: a file, or an option joined with its value.
-    fn word(&mut self, word: &[u8]) -> Option<Vec<u8>> {
-        if let Some(path) = self.read_path(word) {
-            return Some(path);
-        }
-        if let Some(equals) = memchr::memchr(b'=', word)
-            && word.starts_with(b"-")
-            && !word.starts_with(b"-L")
-        {
-            let (option, value) = (&word[..equals], &word[equals + 1..]);
-            let value = self.value(option, value)?;
-            return Some([option, b"=", &value].concat());
-        }
-        for option in [&b"-L"[..], b"-o"] {
-            if let Some(value) = word.strip_prefix(option)
-                && !value.is_empty()
-            {
-                return Some([option, &self.value(option, value)?].concat());
+        Some(match (option.name, option.reach) {
+            ("reproduce", _) => return None,
+            ("sysroot", _) => {
+                self.has_sysroot = true;
+                self.inside(path)
             }
-        }
-        if let Some(path) = word.strip_prefix(b"-T").and_then(|value| self.read_path(value)) {
-            return Some([&b"-T"[..], &path].concat());
-        }
-        Some(word.to_vec())
+            // `=` and `$SYSROOT` mean the sysroot, which is in the archive, too.
+            ("L" | "rpath-link", _) if !value.starts_with(b"=") && !value.starts_with(b"$SYSROOT") => {
+                self.inside(path)
+            }
+            ("l", _) => value.to_vec(),
+            (_, Reach::Writes) => path.file_name().map_or(value, OsStrExt::as_bytes).to_vec(),
+            (_, Reach::Reads) => self.read_path(value).unwrap_or_else(|| value.to_vec()),
+            // The value goes into the output or to a plugin, even if it is the name of an input.
+            (_, Reach::Link | Reach::Runs) => value.to_vec(),
+        })
     }
 
     fn read_path(&self, text: &[u8]) -> Option<Vec<u8>> {
@@ -323,6 +266,30 @@ mod tests {
             --version-script=./work\\ dir/v.map\n-T./work\\ dir/x.ld\n-z\nnow\n--defsym=a=b\n./b.o\n\
             -dynamic-linker\n/lib/ld.so\n";
         assert_eq!(rewrite(&arguments, &read), expected);
+    }
+
+    #[test]
+    fn values_are_what_the_table_of_options_says() {
+        let arguments = [
+            "--why-ext",
+            "/tmp/why",
+            "--time-trace=/tmp/times",
+            "-oprog/x",
+            "-Map=-",
+            "-soname",
+            "a.o",
+            "-u",
+            "a.o",
+            "-l",
+            "a.o",
+            "--reproduce",
+            "r.tar",
+            "-T",
+            "a.o",
+        ];
+        let expected = "--sysroot=.\n--why-ext\nwhy\n--time-trace=times\n-ox\n-Map=-\n-soname\na.o\n-u\na.o\n-l\na.o\n\
+            -T\n./work\\ dir/a.o\n";
+        assert_eq!(rewrite(&arguments, &["a.o"]), expected);
     }
 
     #[test]
