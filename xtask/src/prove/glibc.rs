@@ -72,6 +72,11 @@ pub fn glibc(proof: &mut Proof, sframe: &Path) -> Result<()> {
 }
 
 impl Mode {
+    /// The options of the link, for a compiler.
+    pub fn words(&self) -> Vec<String> {
+        self.options.split(' ').map(|option| format!("-Wl,{option}")).collect()
+    }
+
     pub fn expects(&self, cell: &str) -> bool {
         cell == "–" || if self.is_read { cell.parse::<u32>().is_ok() } else { cell == "gives up" }
     }
@@ -183,7 +188,7 @@ impl<'a> Place<'a> {
 
     /// Links the program and its library, and runs it: a cell for each place.
     fn walked(&self, mode: &Mode) -> Result<Vec<String>> {
-        let options: Vec<String> = mode.options.split(' ').map(|option| format!("-Wl,{option}")).collect();
+        let options = mode.words();
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         self.gcc(&[&["-shared", "-o", "library.so", "library.o"], &options[..]].concat())?;
         let objects = ["program.o", "walk.o", "sframe.o", "sframe-read.o", "./library.so"];

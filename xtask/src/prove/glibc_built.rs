@@ -77,13 +77,13 @@ impl<'a> Built<'a> {
             linker: proof.prefix.clone(),
             sframe,
         };
+        // make does not know that the linker is another one than in an earlier run.
         for folder in [&built.folder, &built.programs, &built.tools] {
+            let _ = fs::remove_dir_all(folder);
             fs::create_dir_all(folder)?;
         }
         built.lay_out_tools()?;
-        if !built.folder.join("config.make").exists() {
-            built.configure(&source)?;
-        }
+        built.configure(&source)?;
         built.run("make", &["-s", "-j2"])?;
         Ok(built)
     }
@@ -201,7 +201,7 @@ impl<'a> Built<'a> {
     }
 
     fn link(&self, mode: &Mode) -> Result<()> {
-        let options: Vec<String> = mode.options.split(' ').map(|option| format!("-Wl,{option}")).collect();
+        let options = mode.words();
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         self.gcc(&[&["-shared", "-o", "library.so", "library.o"], &options[..]].concat())?;
         let objects =
