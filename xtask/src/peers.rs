@@ -16,8 +16,10 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The newest release of LLVM in sid, which the unversioned packages do not have yet.
-const LLVM: &str = "23";
+/// The newest releases of LLVM in sid, which the unversioned packages do not have yet, and their tools that
+/// write, read and link SFrame. The two linkers keep the same rules.
+const LLVM: [(&str, &[&str]); 2] =
+    [("22", &["llvm-mc", "llvm-readobj"]), ("23", &["llvm-mc", "llvm-readobj", "ld.lld"])];
 /// The version of wild. Its compiler must not have to be newer than ours.
 const WILD_VERSION: &str = "0.10.0";
 const TRIPLE: &str = "x86_64-linux-gnu";
@@ -112,7 +114,7 @@ const STEPS: [Step; 30] = [
     Step { name: "libdw (sid)", for_tests: false, fetch: Peers::libdw },
     Step { name: "eu-strip, dwz, debugedit and patchelf", for_tests: false, fetch: Peers::editors },
     Step { name: "llvm-objcopy (sid)", for_tests: false, fetch: Peers::llvm_objcopy },
-    Step { name: "LLVM's newest assembler, reader and linker (sid)", for_tests: false, fetch: Peers::llvm },
+    Step { name: "LLVM's newest assemblers, readers and linker (sid)", for_tests: false, fetch: Peers::llvm },
     Step { name: "BOLT", for_tests: false, fetch: Peers::bolt },
     Step { name: "UPX (sid)", for_tests: false, fetch: Peers::upx },
     Step { name: "glibc's source (experimental)", for_tests: false, fetch: Peers::glibc },
@@ -347,14 +349,18 @@ impl Peers {
         Ok(())
     }
 
-    /// The tools of LLVM that write, read and link SFrame, newer than those that the tests use. The linker is
-    /// not named as those are, so that these do not take it.
+    /// Tools of LLVM that are newer than those that the tests use. The linker is not named as theirs, so that
+    /// these do not take it.
     fn llvm(&self) -> Result<()> {
-        let root = self.unpack("sid", &[&format!("llvm-{LLVM}"), &format!("lld-{LLVM}")])?;
-        for tool in ["llvm-mc", "llvm-readobj", "ld.lld"] {
-            let program = root.path.join(format!("usr/lib/llvm-{LLVM}/bin")).join(tool);
-            let words = [root.loader(tool), vec![program.display().to_string()]].concat();
-            self.wrap(&format!("llvm-mc-{LLVM}"), tool, &words)?;
+        for (release, tools) in LLVM {
+            let (llvm, lld) = (format!("llvm-{release}"), format!("lld-{release}"));
+            let packages = if tools.contains(&"ld.lld") { &[&*llvm, &*lld][..] } else { &[&*llvm] };
+            let root = self.unpack("sid", packages)?;
+            for tool in tools {
+                let program = root.path.join(format!("usr/lib/llvm-{release}/bin")).join(tool);
+                let words = [root.loader(tool), vec![program.display().to_string()]].concat();
+                self.wrap(&format!("llvm-mc-{release}"), tool, &words)?;
+            }
         }
         Ok(())
     }

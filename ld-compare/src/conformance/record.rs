@@ -67,9 +67,9 @@ pub struct Known {
 /// What changed in a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It held, or other facts failed.
+    /// These facts held, and fail.
     Worse { case: String, facts: String },
-    /// It did not hold.
+    /// Fewer facts fail.
     Better { case: String },
     /// The case is not in the record; `true` if it holds.
     New { case: String, holds: bool },
@@ -115,21 +115,18 @@ impl Record {
         for (case, verdict) in matrix.cases.iter().zip(&column.verdicts) {
             let now = match verdict {
                 None | Some(Verdict::Absent(_)) => continue,
-                Some(Verdict::Holds) => String::new(),
-                Some(Verdict::Fails(failures)) => {
-                    failures.iter().map(|failure| failure.fact).collect::<Vec<_>>().join(" ")
-                }
+                Some(Verdict::Holds) => Vec::new(),
+                Some(Verdict::Fails(failures)) => failures.iter().map(|failure| failure.fact).collect(),
             };
             let (family, place) = (key(case), place(case));
             let recorded =
                 self.cases.get(&family).is_some_and(|places| places.split(' ').any(|word| word == place));
             let before = known.fails.get(&family).and_then(|text| facts_on(text, &place)).unwrap_or_default();
             let case = case.name();
-            match (recorded, before == now, now.is_empty()) {
-                (false, _, holds) => changes.push(Change::New { case, holds }),
-                (true, true, _) => {}
-                (true, false, true) => changes.push(Change::Better { case }),
-                (true, false, false) => changes.push(Change::Worse { case, facts: now }),
+            if recorded {
+                changes.extend(change(case, &before, &now));
+            } else {
+                changes.push(Change::New { case, holds: now.is_empty() });
             }
         }
         changes
@@ -231,6 +228,16 @@ fn add_word(text: &mut String, word: &str) {
     }
 }
 
+/// What changed of a case if these facts failed before and those fail now.
+fn change(case: String, before: &str, now: &[&str]) -> Option<Change> {
+    let before: Vec<&str> = before.split_whitespace().collect();
+    let new: Vec<&str> = now.iter().copied().filter(|fact| !before.contains(fact)).collect();
+    if new.is_empty() {
+        return (now.len() < before.len()).then_some(Change::Better { case });
+    }
+    Some(Change::Worse { case, facts: new.join(" ") })
+}
+
 /// The facts that fail on a machine.
 fn facts_on(text: &str, place: &str) -> Option<String> {
     text.split("; ").find_map(|part| {
@@ -249,6 +256,20 @@ mod tests {
         assert_eq!(facts_on(text, "s390x").as_deref(), Some("links described"));
         assert_eq!(facts_on(text, "aarch64-be").as_deref(), Some("sound"));
         assert_eq!(facts_on(text, "aarch64"), None);
+    }
+
+    #[test]
+    fn a_case_is_worse_if_a_fact_fails_that_held() {
+        let change = |before, now: &[&str]| change("c".into(), before, now);
+        let worse = |facts: &str| Some(Change::Worse { case: "c".into(), facts: facts.into() });
+        let better = Some(Change::Better { case: "c".into() });
+        assert_eq!((change("", &[]), change("tells", &["tells"])), (None, None));
+        assert_eq!(
+            (change("", &["tells"]), change("survives", &["tells"])),
+            (worse("tells"), worse("tells"))
+        );
+        assert_eq!(change("survives", &["survives", "tells"]), worse("tells"));
+        assert_eq!((change("tells", &[]), change("survives tells", &["survives"])), (better.clone(), better));
     }
 
     #[test]

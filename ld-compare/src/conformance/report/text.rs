@@ -58,7 +58,7 @@ pub fn changes(matrix: &Matrix, record: &Record) -> (String, bool) {
                         if holds { "holds" } else { "does not hold" }
                     )
                 }
-                Change::Better { case } => writeln!(text, "{name}: holds now: {case}"),
+                Change::Better { case } => writeln!(text, "{name}: better than before: {case}"),
                 Change::Worse { case, facts } => {
                     worse = true;
                     writeln!(text, "{name}: does not hold any more: {case}: {facts}")
