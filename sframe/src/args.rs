@@ -368,7 +368,7 @@ pub struct StackOutput {
     #[arg(long, value_enum)]
     pub format: Option<stacks::write::Format>,
     /// Write here instead of to standard output: .html, .sframe-profile to write it again later, .folded,
-    /// .json, .speedscope.json, .pb.gz for pprof, .otlp for OpenTelemetry, .svg, .txt
+    /// .json, .speedscope.json, .pb.gz for pprof, .otlp for OpenTelemetry, .data for perf report, .svg, .txt
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write a page with a flame graph

@@ -65,7 +65,7 @@ impl<'a> Plan<'a> {
         if let [one, other] = files[..] {
             destination::check_apart(one, other).map_err(|message| problem(one, message))?;
         }
-        if matches!(format, Format::Pprof | Format::Otlp | Format::Profile)
+        if matches!(format, Format::Pprof | Format::Otlp | Format::PerfData | Format::Profile)
             && output.is_none()
             && io::stdout().is_terminal()
         {
@@ -77,7 +77,7 @@ impl<'a> Plan<'a> {
 
     /// Whether the output contains the addresses of frames.
     pub fn wants_addresses(&self) -> bool {
-        matches!(self.format, Format::Text | Format::Json | Format::Profile)
+        matches!(self.format, Format::Text | Format::Json | Format::PerfData | Format::Profile)
     }
 
     /// Whether only statistics are wanted.
@@ -185,6 +185,7 @@ fn format_of(path: &Path) -> Result<Format, String> {
         "sframe-profile" => Ok(Format::Profile),
         "svg" => Ok(Format::Svg),
         "otlp" => Ok(Format::Otlp),
+        "data" => Ok(Format::PerfData),
         "folded" => Ok(Format::Folded),
         "json" if packed == Some("speedscope") => Ok(Format::Speedscope),
         "json" => Ok(Format::Json),
@@ -195,7 +196,7 @@ fn format_of(path: &Path) -> Result<Format, String> {
             let found =
                 if ending == "gz" { &name[stem.len() - packed.unwrap_or_default().len()..] } else { ending };
             Err(format!(
-                "its ending .{found} names no form; expected .html, .svg, .sframe-profile, .folded, .json, .speedscope.json, .pb.gz, .otlp or .txt, or \
+                "its ending .{found} names no form; expected .html, .svg, .sframe-profile, .folded, .json, .speedscope.json, .pb.gz, .otlp, .data or .txt, or \
                  --format, which serves for any name"
             ))
         }
@@ -217,6 +218,7 @@ mod tests {
             ("a.sframe-profile", Format::Profile),
             ("a.svg", Format::Svg),
             ("a.otlp", Format::Otlp),
+            ("perf.data", Format::PerfData),
             ("a.pb.gz", Format::Pprof),
             ("cpu.gz", Format::Pprof),
             ("stacks", Format::Text),

@@ -9,7 +9,7 @@ use crate::running::Identity;
 use sframe_format::Endian;
 
 /// `enum perf_event_type`.
-mod kind {
+pub(crate) mod kind {
     pub const MMAP: u32 = 1;
     pub const LOST: u32 = 2;
     pub const COMM: u32 = 3;

@@ -9,6 +9,7 @@ use object::Endian as _;
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 use object::{Endianness, Object as _};
+use serde::{Deserialize, Serialize};
 use sframe_format::convert::unite;
 use sframe_format::derive::{self, FdeIndex, derive_linked};
 use sframe_format::light::{self, SHT_SFRAME_LIGHT};
@@ -49,6 +50,24 @@ struct Load {
     address: u64,
     file_size: u64,
     executable: bool,
+}
+
+/// A segment with code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Segment {
+    /// Its first address in the file.
+    pub address: u64,
+    /// Its place in the file.
+    pub offset: u64,
+    /// Its size in the file, in bytes.
+    pub size: u64,
+}
+
+impl Segment {
+    /// Whether an address of the file is in the segment.
+    pub fn contains(&self, address: u64) -> bool {
+        address.wrapping_sub(self.address) < self.size
+    }
 }
 
 /// An ELF file.
@@ -151,6 +170,12 @@ impl Image {
         let start = self.loads.iter().map(|load| load.address).min().unwrap_or(0);
         let end = self.loads.iter().map(|load| load.address.saturating_add(load.file_size)).max();
         start..end.unwrap_or(start)
+    }
+
+    /// Its segments with code.
+    pub(crate) fn code(&self) -> impl Iterator<Item = Segment> {
+        let code = self.loads.iter().filter(|load| load.executable);
+        code.map(|load| Segment { address: load.address, offset: load.offset, size: load.file_size })
     }
 
     /// Its own rows, from its SFrame section or its compact table.

@@ -2,7 +2,9 @@
 //! can be written again when they are gone.
 
 use crate::files::{FileId, Files, hexadecimal};
+use crate::image::Segment;
 use serde::{Deserialize, Serialize};
+use sframe_format::Abi;
 
 /// A file of frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -17,6 +19,12 @@ pub struct Module {
     /// Why it could not be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unusable: Option<String>,
+    /// Its segments with code.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub code: Vec<Segment>,
+    /// The machine that it is for, as `uname -m` prints it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
 }
 
 /// The files of a profile, by their numbers.
@@ -34,6 +42,8 @@ impl Modules {
             build_id: file.build_id().map(hexadecimal),
             end: file.image().map_or(u64::MAX, |image| image.extent().end),
             unusable: file.image().err().map(str::to_owned),
+            code: file.image().map_or_else(|_| Vec::new(), |image| image.code().collect()),
+            machine: file.image().ok().map(|image| machine(image.abi()).to_owned()),
         };
         Self { all: files.iter().map(|(_, file)| module(file)).collect() }
     }
@@ -43,9 +53,24 @@ impl Modules {
         self.all.get(id.0 as usize)
     }
 
+    /// The machine of the first file that tells.
+    pub(crate) fn machine(&self) -> Option<&str> {
+        self.all.iter().find_map(|module| module.machine.as_deref())
+    }
+
     /// Adds a file.
     pub(crate) fn add(&mut self, module: Module) -> FileId {
         self.all.push(module);
         FileId((self.all.len() - 1) as u32)
+    }
+}
+
+/// The name of a machine, as `uname -m` prints it.
+fn machine(abi: Abi) -> &'static str {
+    match abi {
+        Abi::AArch64Big => "aarch64_be",
+        Abi::AArch64Little => "aarch64",
+        Abi::Amd64 => "x86_64",
+        Abi::S390x => "s390x",
     }
 }

@@ -4,8 +4,9 @@
 mod common;
 
 use common::Writer;
-use common::unwound::{Unwound, fixture};
+use common::unwound::{Unwound, fixture, unwind};
 use common::words;
+use stacks::session::Settings;
 use stacks::write::{Format, Kept, write};
 
 const STACK: u64 = 0x7ffe_0000_1000;
@@ -338,4 +339,40 @@ fn opentelemetry_reads_back_field_by_field() {
     assert_eq!((text(function.name), text(function.system_name)), ("_start", "_start"));
     let mapping = &dictionary.mapping_table[locations[1].mapping_index as usize];
     assert!(text(mapping.filename).ends_with("prog.x86_64.ld2.47") && mapping.memory_limit > 0x40_1100);
+}
+
+/// perf.data has addresses and mappings: what reads it again finds the same frames, and from them the same
+/// names.
+#[test]
+fn call_chains_for_perf_read_back() {
+    let mut writer = simple();
+    let kernel = [-128i64 as u64, 0xffff_8000_0000_1000];
+    writer.sample(7, 11, [STACK, 5, 0x40_1080], &kernel, &stack());
+    writer.sample(7, 12, [STACK, 5, 0x7100_0010], &[], &stack());
+    // Another program in the same process, and the same file at another address.
+    writer.comm(7, "other", true, 20);
+    writer.mmap(
+        7,
+        (0x50_1000, 0x1000, 0x1000),
+        &fixture("../../tests/fixtures/sframe/linked/prog.x86_64.ld2.47"),
+        21,
+    );
+    writer.sample(7, 30, [STACK, 5, 0x50_1080], &[], &words(&[0x50_1049, 0, 0x1234]));
+    let unwound = Unwound::of(&writer);
+    let again = unwind(unwound.written(Format::PerfData), Settings::default());
+    assert_eq!(again.damage, None);
+    let stacks = |unwound: &Unwound| -> Vec<_> {
+        let names = String::from_utf8(unwound.written(Format::Folded)).unwrap();
+        (0..4)
+            .map(|sample| unwound.frames(sample).into_iter().map(|frame| frame.0).collect::<Vec<_>>())
+            .zip(names.lines().map(str::to_owned).collect::<Vec<_>>())
+            .collect()
+    };
+    assert_eq!(stacks(&again), stacks(&unwound));
+    let heads = |unwound: &Unwound| -> Vec<_> {
+        let rows = unwound.profile.rows.iter();
+        rows.map(|row| (row.time, row.cpu, row.period, unwound.profile.threads[row.thread as usize].clone()))
+            .collect()
+    };
+    assert_eq!(heads(&again), heads(&unwound));
 }

@@ -7,9 +7,11 @@ use sframe_format::Endian;
 use std::ops::Range;
 
 /// Features by their numbers in the header's bit set.
-pub const BUILD_ID: u64 = 2;
-pub const ARCH: u64 = 6;
-pub const EVENT_DESC: u64 = 12;
+pub mod feature {
+    pub const BUILD_ID: u64 = 2;
+    pub const ARCH: u64 = 6;
+    pub const EVENT_DESC: u64 = 12;
+}
 
 /// Size of a record's header, in bytes.
 pub const RECORD_HEADER: usize = 8;
@@ -124,9 +126,9 @@ impl Header {
             let Some(place) = section(bytes, &mut places) else { return };
             let Some(data) = place else { continue };
             match number {
-                BUILD_ID => self.build_ids = build_ids(self.endian, data).collect(),
-                ARCH => self.machine = text(self.endian, data),
-                EVENT_DESC => {
+                feature::BUILD_ID => self.build_ids = build_ids(self.endian, data).collect(),
+                feature::ARCH => self.machine = text(self.endian, data),
+                feature::EVENT_DESC => {
                     for (attribute, described) in
                         self.attributes.iter_mut().zip(event_descriptions(self.endian, data))
                     {

@@ -20,6 +20,7 @@ use damage::damage;
 use expand::Expander;
 use hashbrown::HashMap;
 pub use header::BuildId;
+pub(crate) use header::feature;
 use header::{Header, RECORD_HEADER};
 use sframe_format::Endian;
 
@@ -187,9 +188,11 @@ impl Recording {
             kind::FEATURE => {
                 if let Some(feature) = reader.u64() {
                     match feature {
-                        header::BUILD_ID => self.build_ids.extend(header::build_ids(endian, reader.rest)),
-                        header::ARCH => self.machine = header::text(endian, reader.rest),
-                        header::EVENT_DESC => {
+                        header::feature::BUILD_ID => {
+                            self.build_ids.extend(header::build_ids(endian, reader.rest))
+                        }
+                        header::feature::ARCH => self.machine = header::text(endian, reader.rest),
+                        header::feature::EVENT_DESC => {
                             for described in header::event_descriptions(endian, reader.rest) {
                                 let number = described.ids.first().and_then(|id| self.ids.get(id));
                                 if let Some(event) = number.and_then(|&number| self.sampled.get_mut(number)) {

@@ -11,6 +11,7 @@ mod kept;
 mod named;
 mod numbers;
 mod otlp;
+mod perf_data;
 mod pprof;
 mod protobuf;
 mod speedscope;
@@ -43,6 +44,8 @@ pub enum Format {
     Profile,
     /// For tools of OpenTelemetry: ProfilesData (.otlp)
     Otlp,
+    /// Call chains for perf report and hotspot, which look up the names (.data)
+    PerfData,
     /// A picture of a flame graph (.svg)
     Svg,
     /// A page with a flame graph (.html)
@@ -65,6 +68,7 @@ pub fn write(format: Format, named: Named<'_>, to: &mut dyn io::Write) -> io::Re
         Format::Speedscope => speedscope::write(named, to),
         Format::Profile => kept::write(named, to),
         Format::Otlp => otlp::write(named, to),
+        Format::PerfData => perf_data::write(named, to),
         Format::Svg => svg::write(named, to),
         Format::Html => html::write(named, to),
         Format::None => Ok(()),
