@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// The name of a frame, or of a function that was inlined into it. Names share their texts, because many
 /// frames belong to one function.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
     /// The function as people write it, or an address if it has no name: that where it starts, as far as that
     /// is known.

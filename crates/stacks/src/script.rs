@@ -82,6 +82,9 @@ pub fn read(bytes: &[u8], title: &str) -> Result<Kept, String> {
     Ok(reader.finish(title))
 }
 
+/// Numbers of the names at one address.
+type Turns = HashMap<Box<[Name]>, usize>;
+
 #[derive(Default)]
 struct Reader {
     profile: Profile,
@@ -91,6 +94,8 @@ struct Reader {
     /// that each address of a file has one name.
     files: HashMap<(String, usize), FileId>,
     known: HashMap<FrameKey, Vec<Name>>,
+    /// The different names at each address of each file, numbered.
+    turns: HashMap<(Arc<str>, u64), Turns>,
     texts: HashMap<String, Arc<str>>,
     /// Numbers of events by name.
     events: HashMap<String, usize>,
@@ -140,24 +145,30 @@ impl Reader {
     }
 
     fn frame(&mut self, pid: u32, address: u64, returns: bool, names: Vec<Name>) -> Frame {
-        let path = names.last().map_or("", |name| &*name.file).to_owned();
+        let path = names.last().map_or_else(|| Arc::from(""), |name| Arc::clone(&name.file));
         let inside = address.wrapping_sub(returns.into());
-        let in_kernel = address >= KERNEL_HALF || path.starts_with("[kernel");
-        let mut turn = 0;
-        loop {
-            let place = match &*path {
-                _ if in_kernel => Place::Kernel(inside),
-                "[unknown]" | "" if turn == 0 => Place::Unmapped(inside),
-                "//anon" if turn == 0 => Place::Anonymous(pid, inside),
-                _ => Place::File(self.file(&path, turn), inside),
-            };
-            let key = FrameKey { place, address, returns, source: None };
-            let known = self.known.entry(key).or_insert_with(|| names.clone());
-            if in_kernel || *known == names {
-                return Frame { address, place, returns, source: None };
+        let place = if address >= KERNEL_HALF || path.starts_with("[kernel") {
+            Place::Kernel(inside)
+        } else {
+            match (&*path, self.turn((Arc::clone(&path), inside), &names)) {
+                ("[unknown]" | "", 0) => Place::Unmapped(inside),
+                ("//anon", 0) => Place::Anonymous(pid, inside),
+                (path, turn) => Place::File(self.file(path, turn), inside),
             }
-            turn += 1;
+        };
+        let frame = Frame { address, place, returns, source: None };
+        self.known.entry(FrameKey { place, address, returns, source: None }).or_insert(names);
+        frame
+    }
+
+    /// Which of the different names at one address of a file these are: 0 for those that came first.
+    fn turn(&mut self, at: (Arc<str>, u64), names: &[Name]) -> usize {
+        let turns = self.turns.entry(at).or_default();
+        if let Some(&turn) = turns.get(names) {
+            return turn;
         }
+        turns.insert(names.into(), turns.len());
+        turns.len() - 1
     }
 
     fn file(&mut self, path: &str, turn: usize) -> FileId {

@@ -110,6 +110,25 @@ fn the_text_of_perf_script_is_read() {
     assert!(wrong.starts_with("line 2: expected a frame"), "{wrong}");
 }
 
+/// A JIT compiler may use one address for many functions. Each keeps its name, and none costs more than the
+/// one before.
+#[test]
+fn functions_may_follow_each_other_at_one_address() {
+    use std::fmt::Write;
+    let mut text = String::new();
+    for number in 0..40_000 {
+        let path = ["//anon", "/bin/prog"][number % 2];
+        writeln!(text, "node {}/7 1.000000: 1 cpu-clock:\n\t 1000 f{number}+0x0 ({path})\n", number % 3)
+            .unwrap();
+    }
+    let kept = stacks::script::read(text.as_bytes(), "t").unwrap();
+    let mut folded = Vec::new();
+    write(Format::Folded, kept.named(), &mut folded).unwrap();
+    let folded = String::from_utf8(folded).unwrap();
+    assert_eq!(folded.lines().count(), 40_000);
+    assert!(folded.contains("node;f39999 1\n") && folded.contains("node;f0 1\n"), "{}", &folded[..80]);
+}
+
 /// Nanoseconds of waiting are not added to samples.
 #[test]
 fn folded_stacks_keep_events_apart() {
