@@ -7,6 +7,7 @@ use crate::arch::{ForTarget, Target};
 use crate::cli::{Config, InputSpec, Link32Bit};
 use crate::diag::{Aborted, Code, Diagnostic, Sink};
 use crate::ids::{SectionId, SymbolId};
+use crate::input::chroot::Chroot;
 use crate::input::shared::NeededLibraries;
 use crate::input::{InputSource, InputStore, SectionClass};
 use crate::output::file::OutputFile;
@@ -120,7 +121,7 @@ pub fn link_in_steps(
         Ok(threads) => {
             let (files, sink) = (&files, &sink);
             let task = Task { config, inputs, source, memory, threads: &threads, files, sink, delivered };
-            let linked = threads.pool.install(|| run_recorded(task, &mut progress)).is_ok();
+            let linked = threads.pool.install(|| run_below(task, &mut progress)).is_ok();
             progress.timings.threads = threads.running();
             threads.unpin();
             threads.release();
@@ -208,6 +209,14 @@ struct Task<'a> {
     files: &'a ReportFiles,
     sink: &'a Sink,
     delivered: Option<Delivered<'a>>,
+}
+
+/// With `--chroot`, reads files below its folder.
+fn run_below(task: Task<'_>, progress: &mut Progress) -> Result<(), Aborted> {
+    match &task.config.search.chroot {
+        Some(root) => run_recorded(Task { source: &Chroot::new(task.source, root), ..task }, progress),
+        None => run_recorded(task, progress),
+    }
 }
 
 /// With `--reproduce`, records every file that is read and archives it, even if the link fails.
@@ -365,6 +374,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
 
     // ---- sections -----------------------------------------------------------------------------
     // `sections` holds which sections are alive. `Live` takes it over, and freezes it.
+    let resolved = drop_zeros::run(resolved, &sections);
     let frames = split_eh_frames::run(&resolved, &mut sections);
     progress.timings.pass("split .eh_frame");
     let described = sframe_output::absorb::absorb(&resolved, &mut sections, &frames);
@@ -429,6 +439,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         }
     }
     check_cross_references::run(&placed);
+    let placed = find_unused_pads::run(placed);
     // frozen: the sections of the output and all addresses.
     let image = make_image::run(placed);
     reports::refused(&image, &report_data, &mut progress.printed);

@@ -98,6 +98,7 @@ pub fn library_directories(machine: Machine, sysroot: Option<&Path>) -> Vec<Path
 
 const X86_FEATURE_1_AND: u32 = 0xc000_0002;
 const X86_ISA_1_NEEDED: u32 = 0xc000_8002;
+const X86_ISA_1_USED: u32 = 0xc001_0002;
 const AARCH64_FEATURE_1_AND: u32 = 0xc000_0000;
 const AARCH64_FEATURE_PAUTH: u32 = 0xc000_0001;
 /// x86: indirect branch tracking.
@@ -159,6 +160,29 @@ pub fn forbidden_properties(machine: Machine, options: &PropertyOptions) -> Vec<
     match machine {
         Machine::AArch64 if options.gcs == Gcs::Never => vec![(AARCH64_FEATURE_1_AND, FEATURE_GCS)],
         _ => Vec::new(),
+    }
+}
+
+/// Properties whose bits are instruction sets, with their names in messages, that an option asks the linker
+/// to print for each object.
+pub fn printed_properties(machine: Machine, options: &PropertyOptions) -> Vec<(u32, &'static str)> {
+    let levels = options.isa_levels;
+    let known = [
+        (levels.needed, (X86_ISA_1_NEEDED, "x86 ISA needed")),
+        (levels.used, (X86_ISA_1_USED, "x86 ISA used")),
+    ];
+    let asked = known.into_iter().filter(|(asked, _)| *asked && machine == Machine::X86_64);
+    asked.map(|(_, property)| property).collect()
+}
+
+/// The name of one bit of such a property.
+pub fn instruction_set(bit: u32) -> String {
+    match bit {
+        1 => "x86-64-baseline".into(),
+        2 => "x86-64-v2".into(),
+        4 => "x86-64-v3".into(),
+        8 => "x86-64-v4".into(),
+        _ => format!("<unknown: {bit:#x}>"),
     }
 }
 

@@ -39,6 +39,15 @@ pub struct DynamicRelocations {
     pub sizes: [u32; 2],
 }
 
+/// The instruction that marks a place where indirect branches may land.
+#[derive(Clone, Copy, Debug)]
+pub struct LandingPad {
+    /// Its bytes.
+    pub mark: [u8; 4],
+    /// An instruction that does nothing.
+    pub nop: [u8; 4],
+}
+
 /// Numbers of the relocations by which the dynamic linker signs pointers, on machines where the processor
 /// checks signatures (PAuth ABI Extension to ELF for the Arm 64-bit Architecture, "AUTH variant Dynamic
 /// Relocations").
@@ -353,6 +362,20 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Whether the relocation at this offset belongs to a call or jump. Such a use of a symbol compares no
     /// address. An instruction that this function does not recognise counts as one that may.
     fn is_branch(info: &RelocInfo<Self>, bytes: &[u8], offset: usize) -> bool;
+
+    /// Whether the operand at this offset belongs to a call or jump to one place. It may say no, where the
+    /// bytes do not tell.
+    fn is_direct_branch(_code: &[u8], _offset: usize) -> bool {
+        false
+    }
+
+    /// The instruction where indirect branches must land, where the linker can take it away.
+    const LANDING_PAD: Option<LandingPad> = None;
+
+    /// Offsets in this code whose addresses its instructions load by distances that need no relocation.
+    fn own_addresses(_code: &[u8]) -> Vec<u64> {
+        Vec::new()
+    }
 
     /// Size of a thunk in bytes.
     fn thunk_size(_: ThunkForm) -> u64 {

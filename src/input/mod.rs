@@ -5,6 +5,7 @@
 
 pub mod binary;
 pub mod call_graph;
+pub mod chroot;
 pub mod decompress;
 mod exercise;
 pub mod group;

@@ -58,7 +58,8 @@ pub fn run<'a, T: Target>(
     timings.pass("order SFrame table");
     // If the layout failed, the entry may be missing only because of that, so it is not reported.
     let entry_address = if arranged.sink.has_errors() { 0 } else { finish::entry(&arranged) };
-    Placed { arranged, plan, rules, symtab, frame_order, entry_address }
+    let unused_pads = Vec::new();
+    Placed { arranged, plan, rules, symtab, frame_order, entry_address, unused_pads }
 }
 
 /// The text of the built-in script that this link uses, in the form that GNU ld reads.

@@ -14,6 +14,7 @@ use crate::ids::{ChunkId, SectionId};
 use crate::input::SectionClass;
 use crate::output::file::OutputFile;
 use crate::output::headers;
+use crate::passes::find_unused_pads;
 use crate::phase::{Image, Placed, SectionState};
 use crate::region::Region;
 use crate::relocs;
@@ -279,5 +280,6 @@ fn write_section<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8])
     } else {
         relocs::apply::apply_section(link, id, out);
         synth::thunks::replace_by_branch(link, id, out);
+        find_unused_pads::erase(link, id, out);
     }
 }

@@ -6,7 +6,7 @@
 use super::{Arranged, builds_on};
 use crate::arch::Target;
 use crate::elf::consts as elf;
-use crate::ids::RuleId;
+use crate::ids::{RuleId, SectionId};
 use crate::input::ObjectFile;
 use crate::plan::LayoutPlan;
 use crate::sframe::collect::Ordered;
@@ -27,6 +27,9 @@ pub struct Placed<'a, T: Target> {
     pub frame_order: Ordered,
     /// `e_entry`.
     pub entry_address: u64,
+    /// Instructions that mark where indirect branches may land, and that no such branch needs: section and
+    /// offset, sorted. `find_unused_pads` adds them, for `-z rewrite-endbr`.
+    pub unused_pads: Vec<(SectionId, u64)>,
 }
 
 builds_on!(['a, T: Target] Placed<'a, T>, arranged: Arranged<'a, T>);

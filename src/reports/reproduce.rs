@@ -161,7 +161,7 @@ fn response(arguments: &[Vec<u8>], read: &BTreeSet<PathBuf>, current: &Path) -> 
         } else if let Some(value) = option.value {
             let name = &argument[..argument.len() - value.len()];
             lines.extend(rewriter.value(&option, value).map(|value| [name, &value].concat()));
-        } else {
+        } else if option.name != "repro" {
             lines.push(argument.clone());
         }
     }
@@ -189,7 +189,8 @@ impl Rewriter<'_> {
     fn value(&mut self, option: &WrittenOption<'_>, value: &[u8]) -> Option<Vec<u8>> {
         let path = Path::new(std::ffi::OsStr::from_bytes(value));
         Some(match (option.name, option.reach) {
-            ("reproduce", _) => return None,
+            // Their work is done: the paths are those of the archive.
+            ("reproduce" | "C" | "chroot", _) => return None,
             ("sysroot", _) => {
                 self.has_sysroot = true;
                 self.inside(path)
@@ -252,6 +253,10 @@ mod tests {
             "-L=/lib",
             "-lc",
             "--reproduce=r.tar",
+            "--repro",
+            "-C/work dir",
+            "--chroot",
+            "/srv",
             "--version-script=v.map",
             "-Tx.ld",
             "-z",

@@ -173,6 +173,7 @@ fn shapes<T: Target>() -> Vec<PltShape> {
             lam_u48_report: Report::Ignore,
             lam_u57_report: Report::Ignore,
             x86_64_level: None,
+            isa_levels: Default::default(),
             bti_report: Report::Ignore,
             gcs: Gcs::Implicit,
             gcs_report: None,

@@ -106,6 +106,7 @@ pub fn merge<T: Target>(link: &Inputs<'_, T>, states: &SectionStates) -> MergedP
         })
         .collect();
     report_missing(link, &found);
+    print_instruction_sets(link, &found);
     report_different(link, &found);
     report_unsigned(link, &found);
     let taking_part = link.objects.iter().zip(&found).filter(|(object, _)| !object.just_symbols);
@@ -361,6 +362,28 @@ fn report_missing<T: Target>(link: &Inputs<'_, T>, found: &[Properties]) {
                         .ordered(object.id.0, 0, 0),
                 );
             }
+        }
+    }
+}
+
+/// `-z isa-level-report=`: prints which instruction sets each object needs or uses, if it says so.
+fn print_instruction_sets<T: Target>(link: &Inputs<'_, T>, found: &[Properties]) {
+    let printed = machine::printed_properties(T::MACHINE, &link.config.properties);
+    if printed.is_empty() {
+        return;
+    }
+    for (object, properties) in link.objects.iter().zip(found) {
+        for (line, (property, what)) in (0..).zip(&printed) {
+            let Some(&value) = properties.as_ref().and_then(|own| own.get(property)) else { continue };
+            let bits = (0..u32::BITS).map(|bit| 1 << bit).filter(|bit| value as u32 & bit != 0);
+            let sets: Vec<String> = bits.map(machine::instruction_set).collect();
+            let sets = if sets.is_empty() { "none".into() } else { sets.join(", ") };
+            let message = format!("{}: {what}: {sets}", object.name);
+            link.sink.report(Diagnostic::new(Severity::Note, Code::InstructionSet, message).ordered(
+                object.id.0,
+                0,
+                line,
+            ));
         }
     }
 }

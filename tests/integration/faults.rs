@@ -427,7 +427,8 @@ fn any_read_may_fail_or_be_short() {
     bench.work.write("included.ld", ".text : { *(.text) }");
     arguments.extend(["-L".into(), bench.work.path(".").into()]);
     let sink = Sink::default();
-    let environment = Environment { program: "ld", options: None, identity: None, run_path: None };
+    let environment =
+        Environment { program: "ld", options: None, identity: None, run_path: None, enter: None };
     let invocation = cli::parse(&arguments, &environment, &|path: &Path| fs::read(path), &sink);
     let Ok(Invocation::Link(config, inputs)) = invocation else { panic!("{:?}", sink.into_sorted()) };
     let link = |fails, fault| {

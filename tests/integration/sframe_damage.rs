@@ -171,7 +171,8 @@ fn link(work: &Work, options: &[&str], objects: &[(String, Vec<u8>)]) -> (Option
         ["-T", "script", "-e", "0", "--threads=1"].iter().chain(&quiet).chain(options).map(OsString::from),
     );
     arguments.extend(objects.iter().map(|(name, _)| OsString::from(name)));
-    let environment = Environment { program: "ld", options: None, identity: None, run_path: None };
+    let environment =
+        Environment { program: "ld", options: None, identity: None, run_path: None, enter: None };
     let sink = Sink::default();
     let files = |path: &Path| memory.read(path).map(|bytes| bytes.to_vec());
     let Ok(Invocation::Link(config, inputs)) = cli::parse(&arguments, &environment, &files, &sink) else {

@@ -93,9 +93,7 @@ fn options_that_are_not_carried_out_fail_the_link() {
     need!(tools::own_linker());
     let work = Work::new();
     let a = work.s("a", ".globl _start\n_start: ret\n");
-    for option in
-        ["--branch-to-branch", "-zrewrite-endbr", "-zextern-protected-data", "-zisa-level-report=all"]
-    {
+    for option in ["--branch-to-branch", "-zextern-protected-data"] {
         work.ld(&["-o", "p", &a, option]).fails().says(&[option.trim_start_matches("-z")]);
         assert!(!work.exists("p"), "{option}");
     }
@@ -124,7 +122,8 @@ fn probes_for_a_flag_see_what_is_supported() {
         ("--icf=none", true),
         ("--icf=all", true),
         ("--gdb-index", true),
-        ("--zero-to-bss", false),
+        ("--zero-to-bss", true),
+        ("--embedded-relocs", false),
         ("-z,keep-text-section-prefix", true),
     ] {
         let outcome = work.gcc(&["-o", "probe", "probe.c", &format!("-Wl,{flag}")]);

@@ -85,6 +85,8 @@ codes! {
     ExecutableStack = "executable-stack",
     /// GNU properties that are missing.
     MissingProperty = "missing-property",
+    /// The instruction sets of an object (information, `-z isa-level-report`).
+    InstructionSet = "instruction-set",
     /// Objects whose attributes say that their code cannot be combined.
     AbiMismatch = "abi-mismatch",
     /// An `.sframe` section whose version is not known.

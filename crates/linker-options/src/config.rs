@@ -211,6 +211,9 @@ pub struct SearchOptions {
     pub no_dependent_libraries: bool,
     /// `--sysroot`; `None` if it is missing, empty or `/`.
     pub sysroot: Option<PathBuf>,
+    /// `--chroot`: absolute paths of what the link reads begin here. The link alone applies it; the paths in
+    /// this configuration and in messages are those of the command line.
+    pub chroot: Option<PathBuf>,
     /// `-rpath-link` directories in order, with the sysroot in place of its prefixes.
     pub rpath_link: Vec<PathBuf>,
     /// `--remap-inputs` and the lines of `--remap-inputs-file`, in order: pattern and replacement. `None`

@@ -12,7 +12,7 @@ use super::response;
 use super::spec::{Effect, OptionSpec, Reach, Refused, allows_single_dash, dashed};
 use super::state::{FileReader, State};
 use super::table;
-use super::values::{Outcome, TARGETS, nearest, shown};
+use super::values::{Outcome, TARGETS, nearest, path, shown};
 use diagnostics::{Aborted, Code, Diagnostic, Location, Sink};
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
@@ -30,6 +30,9 @@ pub struct Environment<'a> {
     pub identity: Option<&'a OsStr>,
     /// `LD_RUN_PATH`: the run path if there is no `-rpath`. An empty value counts as none.
     pub run_path: Option<&'a OsStr>,
+    /// Changes the directory of the process, for `-C`. Without it, that option is an error: a library must
+    /// not move its process.
+    pub enter: Option<fn(&Path) -> std::io::Result<()>>,
 }
 
 /// The result of a command line.
@@ -69,6 +72,7 @@ pub fn parse(
     let mut state = State::new(files, sink);
     state.config.program = environment.program.to_string();
     take_identity(&mut state, environment);
+    enter_directory(&state, &all, environment);
     take_arguments(&mut state, &all);
     if let Some(run_path) = environment.run_path.filter(|text| !text.is_empty())
         && state.config.dynamic.rpath.is_empty()
@@ -88,6 +92,40 @@ fn take_identity(state: &mut State<'_>, environment: &Environment<'_>) {
             Diagnostic::error(Code::BadOption, wrong).at(Location::Argument("SFRAME_LD_IDENTITY".into())),
         ),
     }
+}
+
+/// Changes to the directory of the last `-C`. All relative paths count from there, also those before it.
+fn enter_directory(state: &State<'_>, all: &[Vec<u8>], environment: &Environment<'_>) {
+    // Hardly any command line has the option, and then nothing is read twice.
+    let begins =
+        |argument: &Vec<u8>| [&b"-C"[..], b"-di", b"--di"].iter().any(|one| argument.starts_with(one));
+    if !all.iter().any(begins) {
+        return;
+    }
+    let Some(directory) = last_directory(all) else { return };
+    let entered = match environment.enter {
+        Some(enter) => enter(&path(directory)),
+        None => Err(std::io::ErrorKind::Unsupported.into()),
+    };
+    if let Err(error) = entered {
+        let message = format!("cannot change to the directory {}: {error}", shown(directory));
+        state.report(Diagnostic::error(Code::BadOption, message).at(Location::Argument("-C".into())));
+    }
+}
+
+/// The value of the last `-C`.
+fn last_directory(all: &[Vec<u8>]) -> Option<&[u8]> {
+    let mut directory = None;
+    let mut rest = all.iter().map(Vec::as_slice).take_while(|argument| *argument != b"--");
+    while let Some(argument) = rest.next() {
+        let written = argument.starts_with(b"-").then(|| written_option(argument)).flatten();
+        let Some(written) = written else { continue };
+        let value = if written.takes_next { rest.next() } else { written.value };
+        if written.name == "C" {
+            directory = value.or(directory);
+        }
+    }
+    directory
 }
 
 fn take_arguments(state: &mut State<'_>, all: &[Vec<u8>]) {

@@ -30,6 +30,7 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     resolve_sframe(&mut state);
     resolve_unwind(&mut state);
     resolve_plugins(&mut state);
+    resolve_reports(&mut state);
     state.config.relocations.pack_relative |= state.pending.pack_relative;
     (state.config, state.inputs)
 }
@@ -39,6 +40,15 @@ fn resolve_plugins(state: &mut State<'_>) {
     let options = std::mem::take(&mut state.pending.llvm_options);
     let plugins = state.config.lto.plugins.iter_mut().filter(|plugin| plugin.is_llvms());
     plugins.for_each(|plugin| plugin.options.extend_from_slice(&options));
+}
+
+/// Names the archive of `--repro`, unless `--reproduce` does.
+fn resolve_reports(state: &mut State<'_>) {
+    if state.pending.reproduce_beside && state.config.reports.reproduce.is_none() {
+        let mut beside = state.config.output.clone().into_os_string();
+        beside.push(".repro.tar");
+        state.config.reports.reproduce = Some(beside.into());
+    }
 }
 
 /// A name that several options give counts once, at its first place.
@@ -176,18 +186,19 @@ fn refuse_options_of_libraries(state: &State<'_>) {
     }
 }
 
-/// Reports `--icf` with `-r`: only the final link knows which addresses are compared.
+/// Reports `--icf` and `-z rewrite-endbr` with `-r`: only the final link knows how addresses are used.
 fn refuse_folding_of_objects(state: &State<'_>) {
-    if state.config.icf.is_on()
-        && let Some(relocatable) = &state.pending.relocatable
-    {
-        let message = format!("{relocatable} and --icf may not be used together");
-        let place = Location::Argument("--icf".into());
-        state.report(
-            Diagnostic::error(Code::BadOption, message)
-                .at(place)
-                .help("fold in the final link, or not at all"),
-        );
+    let Some(relocatable) = &state.pending.relocatable else { return };
+    let (fold, rewrite) = (state.config.icf.is_on(), state.config.relocations.rewrite_landing_pads);
+    for (wanted, option, help) in [
+        (fold, "--icf", "fold in the final link, or not at all"),
+        (rewrite, "-z rewrite-endbr", "give it to the final link, which sees all uses of a function"),
+    ] {
+        if wanted {
+            let message = format!("{relocatable} and {option} may not be used together");
+            let place = Location::Argument(option.into());
+            state.report(Diagnostic::error(Code::BadOption, message).at(place).help(help));
+        }
     }
 }
 

@@ -72,6 +72,8 @@ pub struct Pending {
     pub narrow_format: Option<Option32Bit>,
     /// `-z pack-relative-relocs`. `--pack-dyn-relocs` may ask for the same.
     pub pack_relative: bool,
+    /// `--repro`: `--reproduce` with a name made of the output's.
+    pub reproduce_beside: bool,
     /// `--sframe-plt`, `--no-sframe-plt`.
     pub sframe_plt: Option<bool>,
     /// `--sframe-share`, `--no-sframe-share`.

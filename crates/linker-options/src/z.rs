@@ -1,6 +1,8 @@
 //! The words of `-z`: their table and their effects.
 
-use super::config::{CallNop, Gcs, Report, SFrameViolation, SeparateCode, TextRelocations, Visibility};
+use super::config::{
+    CallNop, Gcs, IsaLevels, Report, SFrameViolation, SeparateCode, TextRelocations, Visibility,
+};
 use super::state::State;
 use super::table::refused::REFUSED_WORDS;
 use super::values::{MEMORY_TAG_MODES, Outcome, REPORT_WORDS, nearest, number, page_size, pair, shown, word};
@@ -287,10 +289,13 @@ pub static WORDS: &[ZSpec] = &[
         state.config.notes.memory_tags.stack = true;
     }),
     flag(
-        &["norewrite-endbr"],
-        "Keep instructions that mark branch targets, as endbr64 does (default)",
-        |_| {},
+        &["rewrite-endbr"],
+        "Take the endbr64 from functions that are only called by name (x86-64)",
+        |state| state.config.relocations.rewrite_landing_pads = true,
     ),
+    flag(&["norewrite-endbr"], "Let every function keep its endbr64 (default)", |state| {
+        state.config.relocations.rewrite_landing_pads = false;
+    }),
     flag(&["common"], "Give common blocks of relocatable output the type STT_COMMON", |state| {
         state.config.symbols.common_type = Some(true);
     }),
@@ -419,10 +424,17 @@ pub static WORDS: &[ZSpec] = &[
     value(
         &["isa-level-report"],
         "WHICH",
-        "Accept only none: the linker reports no ISA levels of inputs; readelf -n shows the merged ones",
-        |_, which| {
-            word(which, &[("none", ())])
-                .map_err(|wrong| format!("{wrong}: levels of inputs are not reported"))
+        "Print the ISA levels (x86-64) that objects need, use, all of them, or none (default)",
+        |state, which| {
+            let words = [
+                ("none", (false, false)),
+                ("all", (true, true)),
+                ("needed", (true, false)),
+                ("used", (false, true)),
+            ];
+            let (needed, used) = word(which, &words)?;
+            state.config.properties.isa_levels = IsaLevels { needed, used };
+            Ok(())
         },
     ),
     flag(

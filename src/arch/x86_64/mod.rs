@@ -1,5 +1,6 @@
 //! x86-64 (System V psABI, AMD64 supplement).
 
+mod landing_pads;
 mod plt;
 mod relax;
 mod relocs;

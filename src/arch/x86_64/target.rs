@@ -2,11 +2,12 @@
 
 use super::relax::Edit;
 use super::relocs::{Family, Field};
-use super::{X86_64, plt, relax, relocs};
+use super::{X86_64, landing_pads, plt, relax, relocs};
 use crate::arch::machine::FEATURE_IBT;
 use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site};
 use crate::arch::target::{
-    DynamicRelocations, PltEntry, PltFrame, PltPart, PltShape, RelocInfo, Target, end_of_tls_block,
+    DynamicRelocations, LandingPad, PltEntry, PltFrame, PltPart, PltShape, RelocInfo, Target,
+    end_of_tls_block,
 };
 use crate::cli::{Machine, PropertyOptions};
 use crate::elf::consts as elf;
@@ -135,6 +136,16 @@ impl Target for X86_64 {
             RelocExpr::GotSlot => info.base == RelocBase::Place && relax::is_indirect_branch(bytes, offset),
             _ => false,
         }
+    }
+
+    fn is_direct_branch(code: &[u8], offset: usize) -> bool {
+        relax::is_direct_branch(code, offset)
+    }
+
+    const LANDING_PAD: Option<LandingPad> = Some(landing_pads::LANDING_PAD);
+
+    fn own_addresses(code: &[u8]) -> Vec<u64> {
+        landing_pads::own_addresses(code)
     }
 
     fn relocation_of_edit(info: &RelocInfo<Self>, edit: Edit) -> Option<(u32, i64, i64)> {

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         options: options.as_deref(),
         identity: identity.as_deref(),
         run_path: run_path.as_deref(),
+        enter: Some(|directory| std::env::set_current_dir(directory)),
     };
     let sink = Sink::default();
     let invocation = cli::parse(&arguments, &environment, &read_arguments, &sink);

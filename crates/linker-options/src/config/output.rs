@@ -73,6 +73,8 @@ pub struct LayoutOptions {
     pub xosegment: bool,
     /// `-z execute-only-report`: how to report code that is not marked as pure.
     pub execute_only_report: Report,
+    /// `--zero-to-bss`: writable sections of zeros take no space in the file.
+    pub zeros_as_bss: bool,
     /// `--call-graph-profile-sort` (default): functions are ordered by how often they call each other.
     pub call_graph_sort: bool,
 }
@@ -111,6 +113,7 @@ impl Default for LayoutOptions {
             execute_only: false,
             xosegment: false,
             execute_only_report: Report::Ignore,
+            zeros_as_bss: false,
             call_graph_sort: true,
         }
     }
@@ -366,6 +369,8 @@ pub struct RelocationOptions {
     pub ignore_overflow: bool,
     /// `-z call-nop=`: the byte that fills the place that a relaxed call leaves free.
     pub call_nop: CallNop,
+    /// `-z rewrite-endbr`: functions that no indirect branch enters lose the instruction that lets one in.
+    pub rewrite_landing_pads: bool,
     /// `--fix-cortex-a53-843419`.
     pub fix_cortex_a53_843419: bool,
     /// `--fix-cortex-a53-835769`.
@@ -390,6 +395,7 @@ impl Default for RelocationOptions {
             indirect_extern_access: false,
             ignore_overflow: false,
             call_nop: CallNop::default(),
+            rewrite_landing_pads: false,
             fix_cortex_a53_843419: false,
             fix_cortex_a53_835769: false,
             pic_veneer: false,
@@ -447,6 +453,8 @@ pub struct PropertyOptions {
     /// `-z x86-64-baseline` (1), `-z x86-64-v2` (2) to `v4` (4): the ISA level that the output is marked to
     /// need.
     pub x86_64_level: Option<u8>,
+    /// `-z isa-level-report=`: which ISA levels of objects are printed.
+    pub isa_levels: IsaLevels,
     /// `-z force-bti`: the output is marked for branch target identification, and its PLTs support that.
     pub force_bti: bool,
     /// `-z bti-report=`: how objects without BTI are reported.
@@ -481,6 +489,15 @@ impl PropertyOptions {
         let objects = self.gcs_report() != Report::Ignore;
         self.gcs_report_dynamic.unwrap_or(if objects { Report::Warning } else { Report::Ignore })
     }
+}
+
+/// `-z isa-level-report=`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct IsaLevels {
+    /// Those without which an object's code does not run.
+    pub needed: bool,
+    /// Those that some of its code may use.
+    pub used: bool,
 }
 
 /// `-z gcs=`.

@@ -139,6 +139,24 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         Ok(())
     })
     .reaches(Reach::Reads),
+    value(
+        &["chroot"],
+        "DIR",
+        "Read inputs, scripts and libraries with absolute paths below DIR",
+        |state, directory| {
+            state.config.search.chroot = Some(path(directory)).filter(|path| !path.as_os_str().is_empty());
+            Ok(())
+        },
+    )
+    .reaches(Reach::Reads),
+    value(
+        &["C", "directory"],
+        "DIR",
+        "Change to DIR before anything is read or written, except for response files",
+        // `parse` has done that, before it took any option.
+        |_, _| Ok(()),
+    )
+    .reaches(Reach::Reads),
     flag(&["dependent-libraries"], "Link the libraries that objects name in .deplibs (default)", |state| {
         state.config.search.no_dependent_libraries = false;
     }),

@@ -163,6 +163,17 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         },
     ),
     flag(
+        &["zero-to-bss"],
+        "Give writable sections of zeros no space in the file, as .bss has none",
+        |state| {
+            state.config.layout.zeros_as_bss = true;
+        },
+    ),
+    flag(&["reverse-sections"], "Reverse the input sections, as --shuffle-sections=-1 does", |state| {
+        let shuffle = Shuffle { pattern: b"*".to_vec(), order: ShuffleOrder::Reverse };
+        state.config.layout.shuffles.push(shuffle);
+    }),
+    flag(
         &["enable-non-contiguous-regions"],
         "Move sections that do not fit their memory region to the next statement that matches them",
         |state| state.config.layout.non_contiguous_regions = true,

@@ -85,12 +85,6 @@ pub static REFUSED: &[Refused] = &[
         &["lto-emit-asm", "lto-emit-llvm", "thinlto-index-only", "load-pass-plugin", "lto-obj-path"],
         NO_LTO,
     ),
-    refused(&["C", "directory"], "change to the directory before you start the link"),
-    refused(&["chroot"], "use --sysroot to say where the target's files are"),
-    refused(&["perf"], "use --time-report and --stats, which print the times of passes, and sizes"),
-    refused(&["repro"], "use --reproduce, which writes a tar file from which the link can be repeated"),
-    refused(&["reverse-sections"], "sections always stay in the order of the script"),
-    refused(&["zero-to-bss"], "sections keep the type that the compiler gave them"),
 ];
 
 /// The words of `-z`.
@@ -100,8 +94,4 @@ pub static REFUSED_WORDS: &[Refused] = &[
         "this linker never copies protected data of libraries into executables",
     ),
     refused(&["nolrodata-after-bss"], "large read-only data is behind .bss in every built-in layout"),
-    refused(
-        &["rewrite-endbr"],
-        "this linker keeps the instructions that mark branch targets, as endbr64 does",
-    ),
 ];

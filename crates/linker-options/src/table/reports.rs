@@ -81,6 +81,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         },
     )
     .reaches(Reach::Writes),
+    flag(&["repro"], "Same as --reproduce=OUTPUT.repro.tar", |state| state.pending.reproduce_beside = true)
+        .reaches(Reach::Writes),
     optional(
         &["stats"],
         "FORMAT",
@@ -94,9 +96,11 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-stats"], "Print no statistics of the link (default)", |state| {
         state.config.reports.stats = None
     }),
-    flag(&["time-report"], "Print the time of every pass and how many processors it kept busy", |state| {
-        state.config.reports.time_report = true;
-    }),
+    flag(
+        &["time-report", "perf"],
+        "Print the time of every pass and how many processors it kept busy",
+        |state| state.config.reports.time_report = true,
+    ),
     optional(
         &["time-trace"],
         "FILE",

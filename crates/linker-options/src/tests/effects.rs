@@ -375,6 +375,31 @@ fn versions_and_help() {
 }
 
 #[test]
+fn the_last_directory_is_the_one_to_enter() {
+    let tell = Environment {
+        enter: Some(|directory| Err(std::io::Error::other(directory.display().to_string()))),
+        ..Environment::default()
+    };
+    let entered = |words: &[&str], environment| {
+        let (_, diagnostics) = run_in(&[words, &["a.o"]].concat(), environment);
+        diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect::<Vec<_>>()
+    };
+    let failed = |name: &str| [format!("cannot change to the directory {name}: {name}")];
+    assert_eq!(entered(&["-Cx"], &tell), failed("x"));
+    assert_eq!(entered(&["-C", "x", "-o", "-Cno", "--directory=y"], &tell), failed("y"));
+    assert_eq!(entered(&["-C", "x", "-z", "now", "-direc", "z"], &tell), failed("z"));
+    assert_eq!(entered(&["-C", "x", "--", "-Cy"], &tell), failed("x"));
+    assert!(entered(&["-o", "-Cx", "--disable-new-dtags"], &tell).is_empty());
+    assert!(entered(&["-C", "x"], &Environment::default())[0].contains("unsupported"));
+}
+
+#[test]
+fn an_archive_of_repro_is_named_by_the_output() {
+    assert_eq!(config(&["--repro", "-o", "d/x"]).reports.reproduce.unwrap(), Path::new("d/x.repro.tar"));
+    assert_eq!(config(&["--repro", "--reproduce=r.tar"]).reports.reproduce.unwrap(), Path::new("r.tar"));
+}
+
+#[test]
 fn without_inputs() {
     assert_eq!(error(&[]).code, Code::NoInput);
     assert_eq!(error(&["-o", "x"]).message, "no input files");

@@ -35,7 +35,7 @@ fn run_in(
 }
 
 fn run(arguments: &[&str]) -> (Result<Invocation, Aborted>, Vec<Diagnostic>) {
-    run_in(arguments, &Environment { program: "ld", ..Environment::default() })
+    run_in(arguments, &Environment { program: "ld", enter: Some(|_| Ok(())), ..Environment::default() })
 }
 
 /// The link that a command line asks for. Nothing may be reported.
