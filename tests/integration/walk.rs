@@ -6,7 +6,8 @@ use crate::support::{Work, tools};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the walker, which is a Rust library.
+/// Builds the walker, which is a Rust library. `cargo test --workspace` has built it with the features of all
+/// members; with other features, cargo would build what the walker needs again.
 fn walker() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a target directory");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -15,6 +16,7 @@ fn walker() -> PathBuf {
         "build",
         "--quiet",
         "--locked",
+        "--workspace",
         "--example",
         "walk",
     ]);
