@@ -429,7 +429,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // frozen: symbols, relocations and needs that the dynamic linker sees.
 
     // ---- addresses ----------------------------------------------------------------------------
-    let order = order_sections::run(&contents);
+    let order = order_sections::run(&contents, &mut progress.printed);
     reports::symbol_order(&contents, &order, &mut progress.printed);
     let placed = lay_out::run(contents, chosen, &order, &mut progress.timings);
     if !sink.has_errors() {

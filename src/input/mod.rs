@@ -22,6 +22,7 @@ pub mod sframe;
 pub mod shared;
 pub mod side_files;
 pub mod source_lines;
+pub mod temporal_profile;
 mod usage;
 
 pub use exercise::exercise;

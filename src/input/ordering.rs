@@ -1,5 +1,6 @@
-//! The contents of ordering files (`--symbol-ordering-file`, …), as they were read.
+//! The contents of ordering files (`--symbol-ordering-file`, …) and profiles, as they were read.
 
+use super::temporal_profile::TemporalProfile;
 use crate::script::Span;
 
 /// A word of an ordering file.
@@ -31,4 +32,6 @@ pub struct OrderFiles {
     pub sections: Vec<Word>,
     /// `--call-graph-ordering-file`. With `None`, the profiles in objects count.
     pub calls: Option<Vec<Call>>,
+    /// `--irpgo-profile`, if `--bp-startup-sort` asks for it.
+    pub traces: TemporalProfile,
 }

@@ -19,17 +19,24 @@ use crate::plan::LayoutPlan;
 #[derive(Clone, Debug, Default)]
 pub struct Priorities {
     rows: Vec<(SectionId, i32)>,
-    /// Whether the order comes from a file and is not computed. Then it holds across the statements of
-    /// built-in scripts.
-    pub written: bool,
+    /// If somebody asked for an order by a file or an option of its own, it holds across the statements of
+    /// built-in scripts: for sections with a priority up to this one, and above 0.
+    firm: Option<i32>,
 }
 
 impl Priorities {
-    /// Takes priorities. If a section has several, the smallest counts.
-    pub fn new(mut rows: Vec<(SectionId, i32)>, written: bool) -> Self {
+    /// Takes priorities. If a section has several, the smallest counts. Those up to `firm` and above 0 hold
+    /// across the statements of built-in scripts; with `None`, none does.
+    pub fn new(mut rows: Vec<(SectionId, i32)>, firm: Option<i32>) -> Self {
         rows.sort_unstable();
         rows.dedup_by_key(|row| row.0);
-        Priorities { rows, written }
+        Priorities { rows, firm }
+    }
+
+    /// Whether a section has a priority that holds across the statements of built-in scripts.
+    fn is_firm(&self, id: SectionId) -> bool {
+        let priority = self.of(id);
+        self.firm.is_some_and(|bound| priority > 0 || priority < 0 && priority <= bound)
     }
 
     /// Whether no section has a priority.
@@ -78,7 +85,7 @@ pub fn may_move<T: Target>(link: &Scanned<'_, T>, id: SectionId) -> bool {
         && !fixed.iter().any(is_fixed)
 }
 
-/// Applies an order from a file under a built-in script: moves the sections that the file names to the first
+/// Applies a firm order under a built-in script: moves the sections that it names to the first
 /// or the last statement of their output sections, across input statements.
 pub fn gather<T: Target>(
     link: &Contents<'_, T>,
@@ -87,7 +94,7 @@ pub fn gather<T: Target>(
     order: &InputOrder,
     lists: &mut [List],
 ) {
-    if priorities.is_empty() || !priorities.written || link.plan.replaces_default {
+    if priorities.is_empty() || priorities.firm.is_none() || link.plan.replaces_default {
         return;
     }
     for output in 0..link.plan.outputs.len() {
@@ -96,7 +103,7 @@ pub fn gather<T: Target>(
         let mut moved: Vec<SectionId> = Vec::new();
         for &rule in &own {
             let list = &mut lists[rule.index()];
-            let ordered = |id: &SectionId| priorities.of(*id) != 0;
+            let ordered = |id: &SectionId| priorities.is_firm(*id);
             if list.items.iter().any(ordered) {
                 moved.extend(list.items.iter().copied().filter(ordered));
                 list.items.retain(|id| !ordered(id));

@@ -2,10 +2,14 @@
 //!
 //! `--symbol-ordering-file` and `--section-ordering-file` name sections in the order wanted. A call graph
 //! comes from profiles in objects or from a file, and `cluster` computes an order from it. An order from a
-//! file takes precedence over a computed one. Without either, the pass reads no input. Under `-r`, the
-//! terminators of call frame information come last.
+//! file takes precedence over a computed one. With options of balanced partitioning, `balance` computes the
+//! order in place of `cluster`, for sections that no file names. Without any of these, the pass reads no
+//! input. Under `-r`, the terminators of call frame information come last.
 
+mod balance;
+mod bisect;
 mod cluster;
+mod similarity;
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -26,17 +30,36 @@ use rayon::prelude::*;
 
 type Hasher = foldhash::fast::FixedState;
 
-/// Gives sections their priorities.
-pub fn run<T: Target>(link: &Scanned<'_, T>) -> Priorities {
+/// Gives sections their priorities. `printed` gets what options want to know about them.
+pub fn run<T: Target>(link: &Scanned<'_, T>, printed: &mut String) -> Priorities {
     let orders = &link.orders;
     let written = link.config.scripts.symbol_order.is_some() || !orders.sections.is_empty();
     let mut rows = by_patterns(link, &orders.sections);
     rows.extend(by_symbols(link, &orders.symbols));
+    if link.config.layout.balance.is_on() && !link.config.is_relocatable() {
+        return balanced(link, rows, printed);
+    }
     if !written && link.config.layout.call_graph_sort {
         rows = by_calls(link, orders);
     }
     rows.extend(terminated_frames(link));
-    Priorities::new(rows, written)
+    Priorities::new(rows, written.then_some(i32::MAX))
+}
+
+/// Puts the sections that balanced partitioning orders behind those that files put first. `rows` are the
+/// priorities that files give.
+fn balanced<T: Target>(
+    link: &Scanned<'_, T>,
+    mut rows: Vec<(SectionId, i32)>,
+    printed: &mut String,
+) -> Priorities {
+    let named = rows.iter().map(|row| row.0).collect();
+    let balanced = balance::run(link, &named);
+    printed.push_str(&balanced.report);
+    let (firm, loose) = (balanced.firm.len() as i32, balanced.loose.len() as i32);
+    rows.iter_mut().filter(|row| row.1 < 0).for_each(|row| row.1 -= firm + loose);
+    rows.extend(balanced.firm.into_iter().chain(balanced.loose).zip(-firm - loose..));
+    Priorities::new(rows, Some(-loose - 1))
 }
 
 /// Under `-r`, puts the `.eh_frame` sections that end with a terminator (`crtend.o`) behind the others. In a

@@ -1,12 +1,13 @@
 //! Reads files with an order of sections: `--symbol-ordering-file`, `--section-ordering-file`,
-//! `--call-graph-ordering-file`.
+//! `--call-graph-ordering-file`, `--irpgo-profile`.
 //!
 //! A section ordering file is in gold's or in GNU ld's form. The contents show which: GNU ld's form has
 //! output sections with braces, which gold's patterns cannot have.
 
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Code, Diagnostic, Location};
 use crate::input::ordering::{Call, OrderFiles, Word};
 use crate::input::side_files::OptionFiles;
+use crate::input::temporal_profile::{self, TemporalProfile};
 use crate::phase::Session;
 use crate::script::ast::OutputSection;
 use crate::script::{Sources, Span, parse_section_order};
@@ -42,7 +43,28 @@ pub fn run(session: Session<'_>, files: &mut OptionFiles<'_>) -> (OrderFiles, Ve
             session.sink.report(Diagnostic::error(Code::BadOption, message).help("give one of them"));
         }
     }
+    let balance = &session.config.layout.balance;
+    if let Some(path) = balance.profile.as_deref().filter(|_| balance.startup) {
+        orders.traces = traces(files, path);
+    }
     (orders, scripts)
+}
+
+/// The traces of `--irpgo-profile`.
+fn traces(files: &mut OptionFiles<'_>, path: &Path) -> TemporalProfile {
+    let Some(bytes) = files.read(path, "profile") else { return TemporalProfile::default() };
+    let finding = match temporal_profile::read(&bytes) {
+        Ok(profile) if profile.traces.iter().any(|trace| !trace.is_empty()) => return profile,
+        Ok(_) => Diagnostic::warning(Code::Ordering, "the profile has no traces of the program's start")
+            .help("clang's -mllvm -pgo-temporal-instrumentation, beside -fprofile-generate, records them"),
+        Err(malformed) => {
+            let message =
+                format!("the profile cannot be used: {} (at {:#x})", malformed.what, malformed.offset);
+            Diagnostic::error(Code::Ordering, message)
+        }
+    };
+    files.sink.report(finding.at(Location::File(path.to_string_lossy().into_owned())));
+    TemporalProfile::default()
 }
 
 /// The lines of a file.

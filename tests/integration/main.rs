@@ -7,6 +7,7 @@ mod aarch64;
 mod aarch64_relocations;
 mod archives;
 mod attributes;
+mod balance;
 mod build_systems;
 mod debug_file;
 mod debug_index;

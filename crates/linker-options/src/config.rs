@@ -9,10 +9,12 @@
 //! Names of symbols and sections, and patterns for them, are bytes. Paths are [`PathBuf`]s. Sizes and
 //! addresses are `u64`, in bytes. [`Config::default`] is the configuration of an empty command line.
 
+mod balance;
 mod output;
 mod report;
 mod unwind;
 
+pub use balance::*;
 pub use output::*;
 pub use report::*;
 pub use unwind::*;

@@ -23,6 +23,7 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     refuse_relocations_without_symbols(&state);
     refuse_debug_file(&state);
     refuse_page_sizes(&state);
+    refuse_two_computed_orders(&state);
     warn_tags_without_mode(&state);
     resolve_machine(&mut state);
     resolve_search(&mut state);
@@ -73,6 +74,30 @@ fn drop_repeated_names(config: &mut Config) {
         &mut layout.unique.patterns,
     ];
     lists.into_iter().for_each(drop_repeated);
+}
+
+/// Reports options of balanced partitioning that lack their profile, or a second order of functions.
+fn refuse_two_computed_orders(state: &State<'_>) {
+    let balance = &state.config.layout.balance;
+    let (startup, similar) = ("--bp-startup-sort=function", "--bp-compression-sort-startup-functions");
+    let given = [
+        (balance.startup, startup),
+        (balance.similar_startup, similar),
+        (balance.functions || balance.data, "--bp-compression-sort"),
+        (!balance.groups.is_empty(), "--bp-compression-sort-section"),
+    ];
+    for (_, option) in given.into_iter().filter(|given| given.0) {
+        let place = Location::Argument(option.into());
+        if balance.profile.is_none() && (option == startup || option == similar) {
+            let message = format!("{option} must be used with --irpgo-profile");
+            let help = "--irpgo-profile=FILE names a profile with traces of the program's start";
+            state.report(Diagnostic::error(Code::BadOption, message).at(place.clone()).help(help));
+        }
+        if state.config.scripts.call_graph.is_some() && option != similar {
+            let message = format!("{option} is incompatible with --call-graph-ordering-file");
+            state.report(Diagnostic::error(Code::BadOption, message).at(place).help("give one of them"));
+        }
+    }
 }
 
 /// Reports a common page size that is larger than the maximum page size.

@@ -1,6 +1,7 @@
 //! The part of the configuration that shapes the output file: layout, collection, symbol table,
 //! relocations, properties, notes.
 
+use super::balance::BalanceOptions;
 use super::report::Report;
 use std::path::PathBuf;
 
@@ -77,6 +78,8 @@ pub struct LayoutOptions {
     pub zeros_as_bss: bool,
     /// `--call-graph-profile-sort` (default): functions are ordered by how often they call each other.
     pub call_graph_sort: bool,
+    /// `--bp-startup-sort`, `--bp-compression-sort`, …: balanced partitioning orders sections.
+    pub balance: BalanceOptions,
 }
 
 impl Default for LayoutOptions {
@@ -115,6 +118,7 @@ impl Default for LayoutOptions {
             execute_only_report: Report::Ignore,
             zeros_as_bss: false,
             call_graph_sort: true,
+            balance: BalanceOptions::default(),
         }
     }
 }

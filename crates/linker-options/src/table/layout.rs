@@ -1,6 +1,8 @@
 //! Options for addresses, segments and the order of sections.
 
-use crate::config::{Magic, OrphanHandling, Shuffle, ShuffleOrder, SortCommon, SortSection};
+use crate::config::{
+    CompressionGroup, Magic, OrphanHandling, Shuffle, ShuffleOrder, SortCommon, SortSection,
+};
 use crate::spec::{OptionSpec, Reach, flag, optional, value};
 use crate::state::State;
 use crate::values::{Outcome, address, number, pair, path, shown, word};
@@ -149,6 +151,62 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         },
     )
     .reaches(Reach::Reads),
+    value(
+        &["irpgo-profile"],
+        "FILE",
+        "Take the traces of the program's start from FILE, a profile of LLVM's instrumentation",
+        |state, file| {
+            state.config.layout.balance.profile = Some(path(file));
+            Ok(())
+        },
+    )
+    .reaches(Reach::Reads),
+    value(
+        &["bp-startup-sort"],
+        "WHAT",
+        "Put functions that the traces of --irpgo-profile call first and close together: function or none",
+        |state, what| {
+            state.config.layout.balance.startup = word(what, &[("function", true), ("none", false)])?;
+            Ok(())
+        },
+    ),
+    flag(
+        &["bp-compression-sort-startup-functions"],
+        "Put similar functions of --bp-startup-sort beside each other, too, so that they compress better",
+        |state| state.config.layout.balance.similar_startup = true,
+    ),
+    flag(
+        &["no-bp-compression-sort-startup-functions"],
+        "Order functions of --bp-startup-sort only by the traces (default)",
+        |state| state.config.layout.balance.similar_startup = false,
+    ),
+    value(
+        &["bp-compression-sort"],
+        "WHAT",
+        "Put similar sections beside each other, so that the output compresses better: function, data, both or none",
+        |state, what| {
+            let (yes, no) = (true, false);
+            let kinds =
+                [("none", (no, no)), ("function", (yes, no)), ("data", (no, yes)), ("both", (yes, yes))];
+            let balance = &mut state.config.layout.balance;
+            (balance.functions, balance.data) = word(what, &kinds)?;
+            Ok(())
+        },
+    ),
+    value(
+        &["bp-compression-sort-section"],
+        "PATTERN[=LAYOUT[=MATCH]]",
+        "Put similar ones of the sections that match PATTERN beside each other; groups of lower LAYOUT come first; of several patterns, the one of lowest MATCH counts",
+        |state, text| {
+            state.config.layout.balance.groups.push(compression_group(text)?);
+            Ok(())
+        },
+    ),
+    flag(
+        &["verbose-bp-section-orderer"],
+        "Say how many sections --bp-startup-sort and --bp-compression-sort have ordered",
+        |state| state.config.layout.balance.verbose = true,
+    ),
     optional(
         &["shuffle-sections"],
         "[PATTERN=]SEED",
@@ -277,4 +335,23 @@ fn shuffle_order(text: &[u8]) -> Result<ShuffleOrder, String> {
             Err(_) => Err(format!("seed {} does not fit 32 bits", shown(text))),
         },
     }
+}
+
+/// Reads `PATTERN[=LAYOUT[=MATCH]]`.
+fn compression_group(text: &[u8]) -> Result<CompressionGroup, String> {
+    let mut parts = text.split(|&byte| byte == b'=');
+    let pattern = parts.next().unwrap_or_default().to_vec();
+    let mut priority = |what: &str| match parts.next() {
+        None | Some(b"") => Ok(None),
+        Some(text) => {
+            let read = number(text).ok().and_then(|number| u32::try_from(number).ok());
+            read.map(Some).ok_or_else(|| format!("{what} '{}' is not a number of 32 bits", shown(text)))
+        }
+    };
+    let layout_priority = priority("the layout priority")?.unwrap_or(0);
+    let match_priority = priority("the match priority")?;
+    if pattern.is_empty() || parts.next().is_some() {
+        return Err(format!("'{}' is not of the form PATTERN[=LAYOUT[=MATCH]]", shown(text)));
+    }
+    Ok(CompressionGroup { pattern, layout_priority, match_priority })
 }

@@ -12,8 +12,6 @@ const fn refused(names: &'static [&'static str], why: &'static str) -> Refused {
 
 const NO_LTO: &str = "only a plugin (-plugin) compiles intermediate code, and it has options of its own";
 const OTHER_MACHINE: &str = "it is for a machine that this linker does not support";
-const NO_ORDERING: &str =
-    "this linker orders functions only by call graph profiles, not for startup or compression";
 const NO_CTF: &str = "this linker does not merge sections of compact C types (.ctf)";
 
 /// The options.
@@ -66,17 +64,6 @@ pub static REFUSED: &[Refused] = &[
     refused(
         &["task-link"],
         "list the symbols to keep in a version script or in the file of --retain-symbols-file",
-    ),
-    refused(
-        &[
-            "bp-compression-sort",
-            "bp-compression-sort-section",
-            "bp-compression-sort-startup-functions",
-            "bp-startup-sort",
-            "irpgo-profile",
-            "verbose-bp-section-orderer",
-        ],
-        NO_ORDERING,
     ),
     refused(&["no-fortran-common"], "this linker always links archive members that define a common symbol"),
     refused(&["randomize-section-padding"], "sections get only the padding that their alignment needs"),

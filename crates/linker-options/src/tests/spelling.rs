@@ -32,7 +32,7 @@ fn sample(option: &OptionSpec) -> &'static str {
         "sort-section" => "name",
         "sort-common" => "ascending",
         "flavor" => "gnu",
-        "icf" | "call-graph-profile-sort" => "none",
+        "icf" | "call-graph-profile-sort" | "bp-startup-sort" | "bp-compression-sort" => "none",
         "rsp-quoting" => "posix",
         "O" => "2",
         "compress-debug-sections" => "zstd",
@@ -63,6 +63,7 @@ fn opener(name: &str) -> &'static [&'static str] {
         "end-lib" => &["--start-lib"],
         "pop-state" => &["--push-state"],
         "split-by-file" | "split-by-reloc" => &["-r"],
+        "bp-compression-sort-startup-functions" => &["--irpgo-profile=start"],
         "f" | "auxiliary" | "F" | "filter" | "no-define-common" => &["-shared"],
         _ => &[],
     }
