@@ -60,12 +60,12 @@ pub enum Command {
     Top(Top),
     /// Compare two profiles, function by function
     Diff(Diff),
-    /// Write man pages and shell completions
+    /// Write man pages, shell completions, and the script for gdb
     #[command(hide = true)]
     Generate(Generate),
 }
 
-/// Write man pages and shell completions
+/// Write man pages, shell completions, and the script for gdb
 #[derive(Args)]
 pub struct Generate {
     /// Folder that gets them: the `share` of an installation

@@ -1,4 +1,5 @@
-//! Writes man pages and shell completions for an installation, from the description of the command line.
+//! Writes the `share` of an installation: man pages and shell completions, from the description of the command
+//! line, and the script by which gdb unwinds.
 
 use super::args::{Arguments, Generate};
 use super::open::Problem;
@@ -16,6 +17,9 @@ const COMPLETIONS: [(Shell, &str, &str); 3] = [
     (Shell::Zsh, "zsh/site-functions", "_sframe"),
     (Shell::Fish, "fish/vendor_completions.d", "sframe.fish"),
 ];
+
+/// The script for gdb, and where it lies below `share`. It looks for the command in `../../bin` from there.
+const FOR_GDB: (&str, &str) = ("sframe/gdb-unwind.py", include_str!("../share/gdb-unwind.py"));
 
 /// Writes everything below a folder: the `share` of an installation.
 pub fn run(arguments: &Generate) -> Outcome {
@@ -38,7 +42,10 @@ fn generate(share: &Path) -> io::Result<()> {
         let made = generate_to(shell, &mut Arguments::command(), "sframe", &folder)?;
         std::fs::rename(made, folder.join(name))?;
     }
-    Ok(())
+    let (place, script) = FOR_GDB;
+    let place = share.join(place);
+    std::fs::create_dir_all(place.parent().unwrap_or(share))?;
+    std::fs::write(place, script)
 }
 
 #[cfg(test)]
@@ -69,5 +76,6 @@ mod tests {
         ] {
             assert!(read(name).contains("verify"), "{name}");
         }
+        assert!(read("sframe/gdb-unwind.py").contains("register_unwinder"));
     }
 }

@@ -12,6 +12,7 @@ mod build_systems;
 mod debug_file;
 mod debug_index;
 mod debug_names;
+mod debuggers;
 mod default_scripts;
 mod drivers;
 mod dynamic;

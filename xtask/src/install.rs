@@ -144,7 +144,8 @@ fn build(program: &str, profile: &str) -> Result<PathBuf> {
     Ok(crate::folders::target().join(folder).join(program))
 }
 
-/// Copies the command `sframe` below the prefix, with its man pages and completions for shells.
+/// Copies the command `sframe` below the prefix, with its man pages, completions for shells, and the script
+/// for gdb.
 fn install_command(command: &Path, prefix: &Path) -> Result<()> {
     let bin = prefix.join("bin");
     std::fs::create_dir_all(&bin)?;

@@ -101,7 +101,7 @@ const STEPS: [Step; 30] = [
     Step { name: "GNU ld and gold (trixie)", for_tests: true, fetch: Peers::gold },
     Step { name: "GNU ld (bookworm)", for_tests: true, fetch: |p| p.gnu_ld("bookworm") },
     Step { name: "lld and mold (sid)", for_tests: true, fetch: Peers::lld_and_mold },
-    Step { name: "gdb", for_tests: true, fetch: Peers::gdb },
+    Step { name: "gdb with Python", for_tests: true, fetch: Peers::gdb },
     Step { name: "valgrind", for_tests: true, fetch: Peers::valgrind },
     Step { name: "make", for_tests: true, fetch: Peers::make },
     Step { name: "pkg-config", for_tests: true, fetch: Peers::pkg_config },
@@ -225,10 +225,18 @@ impl Peers {
         self.wrap("llvm-profdata", "llvm-profdata", &words)
     }
 
-    /// The debugger, without Python: that would need its own modules.
+    /// The debugger for programs of all machines, with the Python that its scripts need.
     fn gdb(&self) -> Result<()> {
-        let root = self.unpack_own(&["gdb-minimal"])?;
-        self.wrap_own("gdb", "gdb", &root, &root.join("usr/bin/gdb"))
+        let root = self.unpack_own(&["gdb-multiarch"])?;
+        let (home, program) = (root.join("usr"), root.join("usr/bin/gdb-multiarch"));
+        let line = format!(
+            "{} PYTHONHOME='{}' PYTHONDONTWRITEBYTECODE=1 exec '{}' --data-directory '{}' \"$@\"",
+            library_path(&root),
+            home.display(),
+            program.display(),
+            home.join("share/gdb").display()
+        );
+        self.script("gdb", "gdb", &line)
     }
 
     /// valgrind finds its own tools at the path of an installation, unless the environment names another one.
