@@ -1,5 +1,5 @@
-//! Writes the `share` of an installation: man pages and shell completions, from the description of the command
-//! line, and the script by which gdb unwinds.
+//! Writes the `share` of an installation: man pages and shell completions, from the description of the
+//! command line, and the script by which gdb unwinds.
 
 use super::args::{Arguments, Generate};
 use super::open::Problem;
