@@ -414,7 +414,24 @@ impl<'p> LayoutState<'p> {
             let finding = Diagnostic::warning(Code::ScriptError, message).at(place);
             self.findings.push(finding.ordered(plan.span.file, 0, plan.span.start.into()));
         }
+        if explicit.is_none() && address != base && self.settings.warn_section_align && alloc {
+            self.report_moved(plan, index, address, address - base);
+        }
         Some(Start { address, padding: address - base, used, asked: align })
+    }
+
+    /// `--warn-section-align`.
+    fn report_moved(&mut self, plan: &OutputPlan, index: usize, address: u64, by: u64) {
+        let output = &self.outputs[index];
+        if !output.in_output {
+            return;
+        }
+        let (name, align) = (plan.name_text(), output.align);
+        let message = format!(
+            "the alignment of output section `{name}`, {align}, moves its start by {by} bytes, to {address:#x}"
+        );
+        let place = (plan.span.file, plan.span.start.into());
+        self.findings.push(Diagnostic::warning(Code::LayoutError, message).ordered(place.0, 0, place.1));
     }
 
     /// The value of `SUBALIGN`. Readers of SFrame look for each section's data at a multiple of its

@@ -9,7 +9,7 @@ use super::orphan::{self, Key, Orphan};
 use super::place::{self, List};
 use super::priority::{self, Priorities};
 use super::shuffle::InputOrder;
-use super::{converge, sort, split};
+use super::{converge, padding, settings, sort, split};
 use crate::arch::Target;
 use crate::cli::{Config, OrphanHandling};
 use crate::diag::{Code, Diagnostic, Severity};
@@ -72,6 +72,7 @@ pub fn of_rules<T: Target>(link: &Contents<'_, T>, priorities: &Priorities, plan
         link_order::initial_positions(link, &lists, &converge::list_ranks(plan), &mut positions);
     }
     link_order::sort(link, &mut lists, &|id| positions.get(id.index()).copied());
+    padding::choose(link, plan, &mut lists, settings::page_sizes::<T>(link.config).0);
     Lists { lists, rules }
 }
 

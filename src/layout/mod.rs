@@ -8,7 +8,7 @@
 //! its rule before garbage collection. `passes::lay_out` then takes the steps of a layout:
 //!
 //! 1. [`lists`]: the sections of each rule, in order ([`place`], [`sort`], [`priority`], [`link_order`]), and
-//!    a rule for each section that no rule took ([`orphan`]);
+//!    a rule for each section that no rule took ([`orphan`]); `padding` moves some of them at random;
 //! 2. [`rounds`]: a [`Geometry`](crate::phase::Geometry) in which every section has the size that it needs. A
 //!    round carries the commands out until no address changes ([`converge`]), and moves sections that do not
 //!    fit their region ([`spill`]). Then it enlarges sections that are too small at these addresses, and adds
@@ -36,6 +36,7 @@ pub mod lists;
 pub mod names;
 pub mod orphan;
 pub mod output;
+mod padding;
 pub mod place;
 pub mod priority;
 mod regions;

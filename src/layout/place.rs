@@ -32,6 +32,8 @@ pub struct List {
     pub sizes: Vec<u64>,
     /// The alignment of each, as a power of two; [`NO_PART`] for empty tables of the linker.
     pub aligns: Vec<u8>,
+    /// Bytes before some of them, sorted by section (`--randomize-section-padding`).
+    pub paddings: Vec<(SectionId, u64)>,
     /// Their header fields, joined.
     pub facts: OutputFacts,
     /// Whether it has a section of the linker, whose size may still change.
@@ -104,6 +106,15 @@ pub fn input_position<T: Target>(link: &Contents<'_, T>, order: &InputOrder, id:
 }
 
 impl List {
+    /// How far a section moves from its place. Mostly no list has any such section.
+    #[inline]
+    pub fn padding_before(&self, id: SectionId) -> u64 {
+        if self.paddings.is_empty() {
+            return 0;
+        }
+        self.paddings.binary_search_by_key(&id, |padding| padding.0).map_or(0, |row| self.paddings[row].1)
+    }
+
     /// Reads sizes, alignments and header fields of the sections.
     pub fn gather<T: Target>(&mut self, link: &Contents<'_, T>) {
         let count = self.items.len();

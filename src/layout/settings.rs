@@ -14,7 +14,7 @@ use crate::script::builtin::LayoutConstants;
 use crate::script::expr::{Expr, ExprKind};
 use crate::tables::section::Kind;
 
-fn page_sizes<T: Target>(config: &Config) -> (u64, u64) {
+pub(super) fn page_sizes<T: Target>(config: &Config) -> (u64, u64) {
     let layout = &config.layout;
     let common = layout.common_page_size;
     let max = layout.max_page_size.unwrap_or(T::MAX_PAGE_SIZE.max(common.unwrap_or(0)));
@@ -76,6 +76,7 @@ pub fn settings<T: Target>(config: &Config) -> Settings {
         rodata_segment: layout.rodata_segment,
         ldata_segment: layout.ldata_segment,
         separate_pure_code: separate_pure_code(config) && config.scripts.scripts.is_empty(),
+        warn_section_align: config.diagnostics.section_align,
         relocatable: config.is_relocatable(),
         big_endian: T::EI_DATA == elf::ELFDATA2MSB,
     }

@@ -50,7 +50,7 @@ impl InputOrder {
 }
 
 /// Whether the sections of a name make up one function, which begins in `crti.o` and ends in `crtn.o`.
-fn is_one_function(name: &[u8]) -> bool {
+pub(super) fn is_one_function(name: &[u8]) -> bool {
     matches!(name, b".init" | b".fini")
 }
 
@@ -78,7 +78,7 @@ fn scramble(items: &mut [u32], seed: u64) {
 
 /// The next number of SplitMix64 (Steele, Lea and Flood 2014). With it, a seed gives the same order on every
 /// machine and in every version. Generators of libraries do not promise that.
-fn next(state: &mut u64) -> u64 {
+pub(super) fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

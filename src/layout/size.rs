@@ -27,7 +27,7 @@ pub fn lay_out(list: &mut List, start: u64, subalign: Option<u8>, offsets: &mut 
 fn scan(list: &List, start: u64, subalign: Option<u8>, offsets: &mut [u64]) -> Option<u64> {
     let mut at = start;
     for ((&id, &size), &align) in list.items.iter().zip(&list.sizes).zip(&list.aligns) {
-        let begin = start_of(at, align, subalign)?;
+        let begin = start_of(at.checked_add(list.padding_before(id))?, align, subalign)?;
         write(offsets, id, begin - start);
         at = begin.checked_add(size)?;
     }

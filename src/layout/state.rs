@@ -33,6 +33,8 @@ pub struct Settings {
     pub ldata_segment: Option<u64>,
     /// `--xosegment`: whether pure code shares no page with anything else.
     pub separate_pure_code: bool,
+    /// `--warn-section-align`: whether to report sections that their alignment moves.
+    pub warn_section_align: bool,
     /// `-r`.
     pub relocatable: bool,
     /// Byte order of data statements.

@@ -47,6 +47,8 @@ pub struct OutsideNames {
     pub symbols: Vec<Assigned>,
     /// `--wrap`: for a name, the name that libraries' references to it may also mean.
     pub wrappers: HashMap<SymbolId, SymbolId>,
+    /// `--no-fortran-common`: common symbols take no members of archives.
+    pub no_members_for_commons: bool,
 }
 
 /// Makes the names in options and scripts globals.
@@ -55,8 +57,9 @@ pub fn intern_names<'a>(
     plan: &LayoutPlan,
     globals: &mut Globals<'a>,
 ) -> OutsideNames {
-    let mut outside_names = OutsideNames::default();
     let Session { config, store, .. } = directives.session;
+    let no_members_for_commons = config.search.no_members_for_commons;
+    let mut outside_names = OutsideNames { no_members_for_commons, ..OutsideNames::default() };
     let symbols = &config.symbols;
     let entry = (!config.is_relocatable() || symbols.entry.is_some()).then_some(&directives.entry[..]);
     let named = symbols.undefined.iter().chain(&symbols.require_defined).map(Vec::as_slice);

@@ -109,6 +109,8 @@ struct Search<'s, 'a, T: Target> {
     files: &'s [Parsed<'a, T>],
     /// [`OutsideNames::wrappers`].
     wrappers: &'s HashMap<SymbolId, SymbolId>,
+    /// [`OutsideNames::no_members_for_commons`].
+    no_members_for_commons: bool,
     known: Vec<Known>,
     /// By global: an object refers to it with another visibility than the default one.
     constrained: Vec<bool>,
@@ -131,6 +133,7 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
         let mut search = Search {
             files,
             wrappers: &named.wrappers,
+            no_members_for_commons: named.no_members_for_commons,
             known: vec![Known::Nothing; global_count],
             constrained: vec![false; global_count],
             taken: vec![false; files.len()],
@@ -216,6 +219,7 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
         }
         match self.known[object.globals[position].index()] {
             Known::Nothing | Known::InLibrary | Known::Defined => false,
+            Known::Common if self.no_members_for_commons => false,
             Known::Wanted => true,
             Known::Common => {
                 let index = object.first_global as usize + position;

@@ -205,6 +205,7 @@ pub fn built_in_order(config: &Config) -> Order {
     Order {
         rosegment: layout.rosegment == Some(true) && layout.separate_code != Some(SeparateCode::No),
         text_parts: layout.text_parts,
+        large_constants_first: layout.large_constants_first,
         one_got: config.dynamic.bind_now && layout.relro && layout.magic != Magic::OMagic,
     }
 }

@@ -94,7 +94,9 @@ pub fn finish<T: Target>(
     asked.text_relocations = text_relocation.is_some();
     if let Some(first) = text_relocation {
         report_text_relocations(link, first);
-        report_resolvers(link, &asked);
+        if link.config.diagnostics.ifunc_textrel {
+            report_resolvers(link, &asked);
+        }
     }
     if link.config.relocations.report_relative {
         report_relative(link, &asked.sites);
@@ -480,7 +482,7 @@ fn report_resolvers<T: Target>(link: &Live<'_, T>, asked: &RelocNeeds) {
                 Code::TextRelocation,
                 "functions with resolvers (STT_GNU_IFUNC) and dynamic relocations in read-only sections: the program may crash when it is loaded",
             )
-            .help("recompile with -fPIC or -fPIE"),
+            .help("recompile with -fPIC or -fPIE; --no-warn-ifunc-textrel turns this warning off"),
         );
     }
 }

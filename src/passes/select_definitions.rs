@@ -55,8 +55,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates, plan: &L
         .collect();
     shared.par_iter().for_each(|library| offer_shared(library, &best));
     if !inputs.config.symbols.allow_multiple_definition {
-        let demangle = inputs.config.diagnostics.demangle;
-        report_duplicates(objects, sections, &globals.names, &best, sink, demangle);
+        report_duplicates(inputs, sections, &best);
     }
     let select = |(key, visibility): (AtomicU64, &AtomicU8)| match unpack(key.into_inner()) {
         // A reference that is not of default visibility stays inside the output, so no library can define it.
@@ -399,14 +398,10 @@ fn join_commons<E: zerocopy::byteorder::ByteOrder>(
 }
 
 /// Reports each strong definition that does not prevail because another strong one does.
-fn report_duplicates<E: zerocopy::byteorder::ByteOrder + Sync>(
-    objects: &[ObjectFile<'_, E>],
-    sections: &SectionStates,
-    names: &[&[u8]],
-    best: &[AtomicU64],
-    sink: &Sink,
-    demangled: bool,
-) {
+fn report_duplicates<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates, best: &[AtomicU64]) {
+    let (objects, names, sink) = (&inputs.objects[..], &inputs.globals.names, inputs.sink);
+    let demangled = inputs.config.diagnostics.demangle;
+    let beside_just_symbols = !inputs.config.symbols.defined_once_beside_just_symbols;
     let mut lines = SourceLines::default();
     let mut clashes: Vec<(SymbolId, FileId, u32)> = objects
         .par_iter()
@@ -419,7 +414,8 @@ fn report_duplicates<E: zerocopy::byteorder::ByteOrder + Sync>(
                     && winner != own
                     && !same_place(winner, object, index)
                     && rank_of(object, index, sections) == Some(RANK_STRONG)
-                    && !same_absolute(objects, winner, object, index))
+                    && !same_absolute(objects, winner, object, index)
+                    && !(beside_just_symbols && stands_in(objects, winner, object, index)))
                 .then_some((id, object.id, index as u32))
             })
         })
@@ -471,6 +467,21 @@ fn same_absolute<E: zerocopy::byteorder::ByteOrder>(
     object.symbol_place(index) == SymbolPlace::Absolute
         && other.symbol_place(symbol as usize) == SymbolPlace::Absolute
         && object.symbols[index].st_value.get() == other.symbols[symbol as usize].st_value.get()
+}
+
+/// Whether a symbol or the prevailing one only says where a section of another program is (`--just-symbols`).
+/// As in GNU ld, it does not clash then with a definition of the link's own.
+fn stands_in<E: zerocopy::byteorder::ByteOrder>(
+    objects: &[ObjectFile<'_, E>],
+    winner: u64,
+    object: &ObjectFile<'_, E>,
+    index: usize,
+) -> bool {
+    let Definition::Object { file, symbol } = unpack(winner) else { return false };
+    let is_of_section = |object: &ObjectFile<'_, E>, index: usize| {
+        object.just_symbols && object.symbols[index].st_shndx.get() != elf::SHN_ABS
+    };
+    is_of_section(object, index) || is_of_section(&objects[file.index()], symbol as usize)
 }
 
 fn defined_at<E: zerocopy::byteorder::ByteOrder>(

@@ -68,7 +68,11 @@ pub fn need<'a, T: Target>(link: &Numbered<'a, T>, packs: bool, tables: &mut Dyn
             let entry = NeededLibrary { file: tables.strings.add(file.soname), versions: Vec::new() };
             libraries.push((library, entry));
         }
-        let name = file.version_name(version);
+        let name = match version {
+            // `--default-imported-symver`
+            elf::VER_NDX_GLOBAL => file.soname,
+            _ => file.version_name(version),
+        };
         let name_offset = tables.strings.add(name);
         if let Some((_, entry)) = libraries.last_mut() {
             entry.versions.push(NeededVersion { name, name_offset, index: next, weak });
@@ -102,9 +106,11 @@ fn needed_version<T: Target>(
     let Definition::Shared { library, symbol } = link.definition(id) else { return None };
     let file = &link.shared[library.index()];
     let version = file.symbol_version(symbol as usize).index;
-    if version <= elf::VER_NDX_GLOBAL || file.version_name(version).is_empty() || !tables.needs(library) {
+    let is_named = version > elf::VER_NDX_GLOBAL && !file.version_name(version).is_empty();
+    if !(is_named || link.config.symbols.default_imported_symver) || !tables.needs(library) {
         return None;
     }
+    let version = if is_named { version } else { elf::VER_NDX_GLOBAL };
     Some(((library, version), !link.mentions(id).contains(MentionedBy::STRONG_REFERENCE)))
 }
 

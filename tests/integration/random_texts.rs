@@ -152,7 +152,7 @@ fn count(usual: usize) -> usize {
 
 /// Shows messages in the way of the command, with or without colours.
 fn show(diagnostics: &[Diagnostic], color: bool) {
-    let options = RenderOptions { program: "sframe-ld".into(), color };
+    let options = RenderOptions { program: "sframe-ld".into(), color, visual_studio: false };
     diagnostics.iter().for_each(|diagnostic| drop(render(diagnostic, &options)));
 }
 

@@ -89,7 +89,7 @@ pub fn tell(program: &str, severity: Severity, text: &str) {
     let said = match severity {
         Severity::Note => format!("{program}: {}\n", plain(text)),
         _ => {
-            let options = RenderOptions { program: program.into(), color };
+            let options = RenderOptions { program: program.into(), color, visual_studio: false };
             render(&Diagnostic::new(severity, Code::Internal, text), &options)
         }
     };

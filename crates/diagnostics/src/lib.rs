@@ -15,6 +15,7 @@ mod help;
 mod limit;
 mod render;
 mod sink;
+mod visual_studio;
 pub mod words;
 
 pub use code::Code;

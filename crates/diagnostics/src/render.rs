@@ -6,6 +6,7 @@
 //! >>> help: add the library that defines it
 //! ```
 
+use super::visual_studio;
 use super::words::{plain, shown};
 use super::{Diagnostic, Location, Severity};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
@@ -18,13 +19,28 @@ pub struct RenderOptions {
     pub program: String,
     /// Whether to use terminal colours.
     pub color: bool,
+    /// `--vs-diagnostics`: whether a message begins with the source line that it points to.
+    pub visual_studio: bool,
 }
 
 /// The text of a diagnostic, as one or more lines that end with a newline. Names in it come from input files.
 /// They cannot begin a line of their own, and contain nothing that a terminal would obey.
 pub fn render(diagnostic: &Diagnostic, options: &RenderOptions) -> String {
+    if !options.visual_studio {
+        return render_one(diagnostic, options, &options.program);
+    }
+    let parts = visual_studio::parts(diagnostic).into_iter();
+    let shown = parts.map(|part| {
+        let origin = visual_studio::origin(&part);
+        render_one(&part, options, origin.as_ref().unwrap_or(&options.program))
+    });
+    shown.collect()
+}
+
+/// The same for one that begins with `origin`.
+fn render_one(diagnostic: &Diagnostic, options: &RenderOptions, origin: &str) -> String {
     if let Location::Script { .. } = diagnostic.location {
-        return render_script(diagnostic, options);
+        return render_script(diagnostic, options, origin);
     }
     let mut out = String::new();
     let (word, paint) = match diagnostic.severity {
@@ -39,7 +55,7 @@ pub fn render(diagnostic: &Diagnostic, options: &RenderOptions) -> String {
         let paint = if options.color { paint } else { "" };
         let place = place(&diagnostic.location);
         let said = format!("{place}{}", diagnostic.message);
-        let _ = write!(out, "{}: {paint}{word}{reset}{}", shown(&options.program), plain(&said));
+        let _ = write!(out, "{}: {paint}{word}{reset}{}", shown(origin), plain(&said));
     }
     out.push('\n');
     append_details(&mut out, diagnostic);
@@ -63,7 +79,7 @@ fn place(location: &Location) -> String {
     }
 }
 
-fn render_script(diagnostic: &Diagnostic, options: &RenderOptions) -> String {
+fn render_script(diagnostic: &Diagnostic, options: &RenderOptions, origin: &str) -> String {
     let Location::Script { file, line, column, length, text } = &diagnostic.location else {
         return String::new();
     };
@@ -81,7 +97,7 @@ fn render_script(diagnostic: &Diagnostic, options: &RenderOptions) -> String {
         .annotation(AnnotationKind::Primary.span(start..end));
     let group = level.primary_title(plain(&diagnostic.message)).element(snippet);
     let renderer = if options.color { Renderer::styled() } else { Renderer::plain() };
-    let mut out = format!("{}: {}\n", shown(&options.program), renderer.render(&[group]));
+    let mut out = format!("{}: {}\n", shown(origin), renderer.render(&[group]));
     append_details(&mut out, diagnostic);
     out
 }
@@ -92,7 +108,7 @@ mod tests {
     use crate::Code;
 
     fn plain() -> RenderOptions {
-        RenderOptions { program: "sframe-ld".into(), color: false }
+        RenderOptions { program: "sframe-ld".into(), color: false, visual_studio: false }
     }
 
     #[test]

@@ -175,6 +175,11 @@ pub fn index(bytes: &[u8]) -> Index<'_> {
     index
 }
 
+/// Whether an archive has an index, be it broken.
+pub fn has_index(bytes: &[u8]) -> bool {
+    ArchiveFile::parse(bytes).is_ok_and(|archive| !matches!(archive.symbols(), Ok(None)))
+}
+
 /// The bytes of the first member. They show which machine the archive is for.
 pub fn first_member(bytes: &[u8]) -> Option<&[u8]> {
     ArchiveFile::parse(bytes).ok()?.members().flatten().next()?.data(bytes).ok()

@@ -211,6 +211,11 @@ pub struct SearchOptions {
     pub no_default_directories: bool,
     /// `--no-dependent-libraries`: libraries that `.deplibs` sections name are not linked.
     pub no_dependent_libraries: bool,
+    /// `--no-link-mapless`: archives that are searched need a symbol table, as for linkers that read nothing
+    /// else of them.
+    pub no_mapless_archives: bool,
+    /// `--no-fortran-common`: no archive member is taken because it defines a common symbol.
+    pub no_members_for_commons: bool,
     /// `--sysroot`; `None` if it is missing, empty or `/`.
     pub sysroot: Option<PathBuf>,
     /// `--chroot`: absolute paths of what the link reads begin here. The link alone applies it; the paths in
@@ -317,6 +322,12 @@ pub struct SymbolOptions {
     pub allow_undefined_version: bool,
     /// `--default-symver`: symbols without a version get the soname (or output name) as version.
     pub default_symver: bool,
+    /// `--default-imported-symver`: symbols of libraries that give them no version are asked for by the
+    /// library's soname as version.
+    pub default_imported_symver: bool,
+    /// `--disable-multiple-abs-defs`: what a file of `--just-symbols` defines in a section may not be defined
+    /// once more.
+    pub defined_once_beside_just_symbols: bool,
     /// `-d`: common blocks are allocated even under `-r`. `--no-define-common`: they are not allocated.
     /// `None`: they are allocated in final links only.
     pub define_common: Option<bool>,
@@ -352,6 +363,8 @@ impl Default for SymbolOptions {
             allow_multiple_definition: false,
             allow_undefined_version: true,
             default_symver: false,
+            default_imported_symver: false,
+            defined_once_beside_just_symbols: false,
             define_common: None,
             gnu_unique: true,
             unique_locals: false,

@@ -215,11 +215,12 @@ pub static WORDS: &[ZSpec] = &[
     flag(&["nosectionheader"], "Write no section headers", |state| {
         state.config.layout.no_section_headers = true;
     }),
-    flag(
-        &["lrodata-after-bss"],
-        "Put large read-only data behind .bss, as every built-in layout does",
-        |_| {},
-    ),
+    flag(&["lrodata-after-bss"], "Put large read-only data behind .bss (default)", |state| {
+        state.config.layout.large_constants_first = false;
+    }),
+    flag(&["nolrodata-after-bss"], "Put large read-only data before the code", |state| {
+        state.config.layout.large_constants_first = true;
+    }),
     flag(&["keep-text-section-prefix"], "Make output sections of .text.hot and the like", |state| {
         state.config.layout.text_parts = true;
     }),

@@ -40,6 +40,9 @@ pub struct Order {
     pub text_parts: bool,
     /// `-z now` with `-z relro`: all slots are protected, so those of the PLT need no section apart.
     pub one_got: bool,
+    /// `-z nolrodata-after-bss`: constants of the large code model stand with what is read-only, before the
+    /// code.
+    pub large_constants_first: bool,
 }
 
 /// The kinds of output that have a default layout.
@@ -80,6 +83,7 @@ impl Layout {
             }
             _ => Cow::Borrowed(text),
         };
+        let text = if order.large_constants_first { large_constants_first(text) } else { text };
         let text = if order.text_parts { part_text(text) } else { text };
         if order.one_got {
             text.replace(TWO_TABLES[0], ONE_TABLE).replace(TWO_TABLES[1], "").into()
@@ -114,6 +118,18 @@ impl Layout {
         }
         text
     }
+}
+
+/// The text with `.lrodata` before the code, and before all other constants. There it needs no pages apart.
+fn large_constants_first(text: Cow<'static, str>) -> Cow<'static, str> {
+    const HEAD: &str = "  .lrodata ALIGN(";
+    const END: &str = "\n  }\n";
+    let place = [MARKERS[0], MARKERS[2]].into_iter().filter_map(|marker| text.find(marker)).min();
+    let (Some(place), Some(start)) = (place, text.find(HEAD)) else { return text };
+    let body = text[start..].find("\n  {").map(|at| start + at);
+    let end = text[start..].find(END).map(|at| start + at + END.len());
+    let (Some(body), Some(end)) = (body, end) else { return text };
+    [&text[..place], ".lrodata :", &text[body..end], "  ", &text[place..start], &text[end..]].concat().into()
 }
 
 /// The text with the parts of `.text` turned into output sections.
@@ -258,6 +274,25 @@ mod tests {
             let mut sorted = [moved, names(layout)];
             sorted.iter_mut().for_each(|names| names.sort());
             assert_eq!(sorted[0], sorted[1], "nothing is lost or doubled");
+        }
+    }
+
+    #[test]
+    fn large_constants_move_before_the_code() {
+        for rosegment in [false, true] {
+            for layout in [Layout::Static, Layout::Pie, Layout::Shared] {
+                let order = Order { rosegment, large_constants_first: true, ..Order::default() };
+                let script = layout.script(order, &mut Sources::new());
+                let moved: Vec<_> =
+                    output_sections(&script).iter().map(|section| section.name.text().into_owned()).collect();
+                let place = |name: &str| moved.iter().position(|have| have == name);
+                assert!(place(".relr.dyn") < place(".lrodata"), "{layout:?}");
+                assert!(place(".lrodata") < place(".init"), "{layout:?}");
+                assert!(place(".lrodata") < place(".rodata"), "{layout:?}");
+                let mut sorted = [moved, names(layout)];
+                sorted.iter_mut().for_each(|names| names.sort());
+                assert_eq!(sorted[0], sorted[1], "nothing is lost or doubled");
+            }
         }
     }
 

@@ -91,7 +91,7 @@ fn finish(config: &Config, inputs: &[InputSpec], files: &Files, early: Vec<Diagn
 }
 
 fn rendered(diagnostics: &[Diagnostic]) -> String {
-    let options = RenderOptions { program: "sframe-ld".into(), color: false };
+    let options = RenderOptions { program: "sframe-ld".into(), color: false, visual_studio: false };
     diagnostics.iter().map(|diagnostic| render(diagnostic, &options)).collect()
 }
 

@@ -129,7 +129,8 @@ fn print(text: &str) {
 fn show(mut diagnostics: Vec<Diagnostic>, program: &str, config: Option<&cli::Config>) {
     let stderr = std::io::stderr();
     let color = commands::is_colored(config.map_or(Color::Auto, |config| config.diagnostics.color));
-    let options = RenderOptions { program: program.into(), color };
+    let visual_studio = config.is_some_and(|config| config.diagnostics.visual_studio);
+    let options = RenderOptions { program: program.into(), color, visual_studio };
     let limit =
         config.and_then(|config| config.diagnostics.error_limit).map_or(usize::MAX, std::num::NonZero::get);
     let left = limit_messages(&mut diagnostics, limit);

@@ -32,6 +32,9 @@ impl<'a> Walk<'_, 'a> {
                 );
             }
         };
+        if is_searched && self.config.search.no_mapless_archives && !members.is_empty() {
+            self.check_symbol_table(name, contents.bytes);
+        }
         let first = self.opened.files.len() as u32;
         let hide = self.is_excluded(path);
         let archive_path = self.kept_path(path, name.path);
@@ -67,6 +70,17 @@ impl<'a> Walk<'_, 'a> {
         }
         if self.lib.is_none() {
             self.opened.steps.push(Step::Members(range));
+        }
+    }
+
+    /// `--no-link-mapless`: reports an archive without a symbol table.
+    fn check_symbol_table(&self, name: FileName<'a>, bytes: &[u8]) {
+        if !archive::has_index(bytes) {
+            self.report(
+                Diagnostic::error(Code::MalformedInput, "the archive has no symbol table")
+                    .at(Location::File(name.to_string()))
+                    .help("ranlib adds one; without --no-link-mapless the linker does not need it"),
+            );
         }
     }
 

@@ -56,6 +56,10 @@ pub struct LayoutOptions {
     pub force_group_allocation: bool,
     /// `--shuffle-sections` in order; each starts from the order that the one before left.
     pub shuffles: Vec<Shuffle>,
+    /// `-z nolrodata-after-bss`: the built-in scripts put `.lrodata` before the code.
+    pub large_constants_first: bool,
+    /// `--randomize-section-padding`: chooses sections that stand apart from the one before them.
+    pub padding_seed: Option<u64>,
     /// `--split-by-file`: an output section of `-r` ends before the input section with which it would have
     /// this many bytes.
     pub split_by_file: Option<u64>,
@@ -108,6 +112,8 @@ impl Default for LayoutOptions {
             check_sections: true,
             force_group_allocation: false,
             shuffles: Vec::new(),
+            large_constants_first: false,
+            padding_seed: None,
             split_by_file: None,
             split_by_reloc: None,
             non_contiguous_regions: false,

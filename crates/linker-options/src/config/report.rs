@@ -140,6 +140,8 @@ pub struct DiagnosticOptions {
     pub demangle: bool,
     /// `--color-diagnostics`.
     pub color: Color,
+    /// `--vs-diagnostics`: messages begin with the source line that they point to, if they do.
+    pub visual_studio: bool,
     /// `--error-limit`: how many errors are shown. `None` is all.
     pub error_limit: Option<NonZeroUsize>,
     /// `--error-handling-script`.
@@ -155,6 +157,10 @@ pub struct DiagnosticOptions {
     pub textrel: bool,
     /// `--warn-shared-textrel`: the same, only if the output is a shared library.
     pub shared_textrel: bool,
+    /// `--warn-ifunc-textrel` (default): `STT_GNU_IFUNC` beside a `DT_TEXTREL` is reported.
+    pub ifunc_textrel: bool,
+    /// `--warn-section-align`: each output section is reported that its alignment moves.
+    pub section_align: bool,
     /// `--warn-once`: an undefined symbol is reported with its first reference only.
     pub warn_once: bool,
     /// `--no-warn-mismatch`: inputs of another machine or class are no error.
@@ -184,6 +190,7 @@ impl Default for DiagnosticOptions {
             noinhibit_exec: false,
             demangle: true,
             color: Color::Auto,
+            visual_studio: false,
             error_limit: NonZeroUsize::new(20),
             error_script: None,
             warn_common: false,
@@ -191,6 +198,8 @@ impl Default for DiagnosticOptions {
             rwx_segments: Report::Warning,
             textrel: false,
             shared_textrel: false,
+            ifunc_textrel: true,
+            section_align: false,
             warn_once: false,
             no_warn_mismatch: false,
             no_warn_search_mismatch: false,

@@ -75,7 +75,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredFlag,
     ),
     ignored(
-        &["warn-alternate-em", "warn-constructors", "warn-multiple-gp", "no-warn-ifunc-textrel"],
+        &["warn-alternate-em", "warn-constructors", "warn-multiple-gp"],
         "Steers a warning about something that does not occur here",
         IgnoredFlag,
     ),
@@ -85,8 +85,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredFlag,
     ),
     ignored(
-        &["link-mapless"],
-        "Reads archives without their symbol maps, as this linker always does",
+        &["traditional-format"],
+        "Asks for the format of a system's own linker, of which ELF has only one",
         IgnoredFlag,
     ),
     ignored(
@@ -102,11 +102,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     ignored(
         &["no-branch-to-branch", "no-optimize-bb-jumps"],
         "Does not shorten or remove branches, as this linker never does",
-        IgnoredFlag,
-    ),
-    ignored(
-        &["fortran-common"],
-        "Links archive members that define a common symbol, as this linker always does",
         IgnoredFlag,
     ),
     ignored(

@@ -180,6 +180,18 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         |state| state.start_lib(),
     ),
     positional(&["end-lib"], "End what --start-lib began", |state| state.end_lib()),
+    flag(&["link-mapless"], "Read archives that have no symbol table, too (default)", |state| {
+        state.config.search.no_mapless_archives = false;
+    }),
+    flag(&["no-link-mapless"], "Report searched archives that have no symbol table as errors", |state| {
+        state.config.search.no_mapless_archives = true;
+    }),
+    flag(&["fortran-common"], "Search archives for a definition of each common symbol (default)", |state| {
+        state.config.search.no_members_for_commons = false
+    }),
+    flag(&["no-fortran-common"], "Search archives only for undefined symbols", |state| {
+        state.config.search.no_members_for_commons = true;
+    }),
     flag(&["whole-archive"], "Link every member of the archives that follow", |state| {
         state.current.whole_archive = true;
     }),

@@ -220,6 +220,15 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
+    value(
+        &["randomize-section-padding"],
+        "SEED",
+        "Put bytes before some sections and at the start of segments, as SEED chooses them",
+        |state, seed| {
+            state.config.layout.padding_seed = Some(number(seed)?);
+            Ok(())
+        },
+    ),
     flag(
         &["zero-to-bss"],
         "Give writable sections of zeros no space in the file, as .bss has none",

@@ -16,16 +16,11 @@ const NO_CTF: &str = "this linker does not merge sections of compact C types (.c
 
 /// The options.
 pub static REFUSED: &[Refused] = &[
-    refused(&["no-strip-discarded"], "this linker always leaves out symbols of discarded sections"),
-    refused(&["warn-ifunc-textrel"], "there is no such warning; -z text refuses all text relocations"),
-    refused(&["warn-section-align"], "there is no such warning; -Map shows where sections start"),
-    refused(&["no-link-mapless"], "this linker reads archives without their symbol maps"),
     refused(
-        &["disable-multiple-abs-defs"],
-        "absolute symbols of --just-symbols may always be defined once more",
+        &["no-strip-discarded"],
+        "symbols of discarded sections have no address; GNU ld writes their offsets in the sections instead",
     ),
-    refused(&["force-exe-suffix"], "ELF programs need no suffix; name the output with -o"),
-    refused(&["traditional-format"], "the output has no older format"),
+    refused(&["force-exe-suffix"], "it is for Windows, whose programs need a suffix; -o names the output"),
     refused(&["branch-to-branch"], "this linker does not shorten branches to branches"),
     refused(&["optimize-bb-jumps"], "this linker does not remove jumps to the next basic block"),
     refused(&["ctf-variables", "ctf-share-types"], NO_CTF),
@@ -58,16 +53,9 @@ pub static REFUSED: &[Refused] = &[
         OTHER_MACHINE,
     ),
     refused(
-        &["default-imported-symver"],
-        "imported symbols always have the versions that their libraries give them",
-    ),
-    refused(
         &["task-link"],
-        "list the symbols to keep in a version script or in the file of --retain-symbols-file",
+        "it is for COFF; GNU ld makes an ELF object with it as with -r, and no symbol local",
     ),
-    refused(&["no-fortran-common"], "this linker always links archive members that define a common symbol"),
-    refused(&["randomize-section-padding"], "sections get only the padding that their alignment needs"),
-    refused(&["vs-diagnostics"], "messages always have GNU's form, FILE:LINE:"),
     refused(
         &["lto-emit-asm", "lto-emit-llvm", "thinlto-index-only", "load-pass-plugin", "lto-obj-path"],
         NO_LTO,
@@ -75,10 +63,7 @@ pub static REFUSED: &[Refused] = &[
 ];
 
 /// The words of `-z`.
-pub static REFUSED_WORDS: &[Refused] = &[
-    refused(
-        &["extern-protected-data"],
-        "this linker never copies protected data of libraries into executables",
-    ),
-    refused(&["nolrodata-after-bss"], "large read-only data is behind .bss in every built-in layout"),
-];
+pub static REFUSED_WORDS: &[Refused] = &[refused(
+    &["extern-protected-data"],
+    "GNU ld has dropped it, too: a library goes on using its protected data, whatever copy a program has",
+)];

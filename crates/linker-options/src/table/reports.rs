@@ -258,6 +258,26 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.diagnostics.shared_textrel = true;
         },
     ),
+    flag(
+        &["warn-ifunc-textrel"],
+        "Warn if a program has functions with resolvers and relocations of read-only sections (default)",
+        |state| state.config.diagnostics.ifunc_textrel = true,
+    ),
+    flag(
+        &["no-warn-ifunc-textrel"],
+        "Do not warn of functions with resolvers beside relocations of read-only sections",
+        |state| state.config.diagnostics.ifunc_textrel = false,
+    ),
+    flag(
+        &["vs-diagnostics"],
+        "Begin messages with their source line in Visual Studio's form, FILE(LINE):",
+        |state| {
+            state.config.diagnostics.visual_studio = true;
+        },
+    ),
+    flag(&["warn-section-align"], "Warn about each output section that its alignment moves", |state| {
+        state.config.diagnostics.section_align = true;
+    }),
     flag(&["warn-once"], "Report each undefined symbol only once, with its first reference", |state| {
         state.config.diagnostics.warn_once = true;
     }),

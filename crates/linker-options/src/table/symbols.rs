@@ -126,6 +126,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["default-symver"], "Give the soname as version to symbols that have none", |state| {
         state.config.symbols.default_symver = true;
     }),
+    flag(
+        &["default-imported-symver"],
+        "Ask for the soname as version of symbols to which their library gives none",
+        |state| state.config.symbols.default_imported_symver = true,
+    ),
+    flag(
+        &["disable-multiple-abs-defs"],
+        "Let no object define what a file of --just-symbols defines in a section",
+        |state| state.config.symbols.defined_once_beside_just_symbols = true,
+    ),
     value(
         &["exclude-libs"],
         "LIB,LIB...|ALL",

@@ -37,7 +37,7 @@ fn sample(option: &OptionSpec) -> &'static str {
         "O" => "2",
         "compress-debug-sections" => "zstd",
         "compress-sections" => "*=zstd:5",
-        "split-by-file" | "split-by-reloc" => "100",
+        "split-by-file" | "split-by-reloc" | "randomize-section-padding" => "100",
         "shuffle-sections" => "*=-1",
         "spare-program-headers" => "2",
         "fix-cortex-a53-843419" => "adr",
@@ -367,7 +367,7 @@ fn an_ambiguous_abbreviation_lists_what_it_may_be() {
         "option '--start-' is ambiguous; possibilities: '--start-group' '--start-lib'"
     );
     assert_eq!(error(&["a.o", "--gc-section=x"]).message, "unrecognized option '--gc-section=x'");
-    assert!(error(&["a.o", "--force-exe"]).notes[0].contains("need no suffix"));
+    assert!(error(&["a.o", "--force-exe"]).notes[0].contains("need a suffix"));
     assert_eq!(error(&["a.o", "--=x"]).message, "unrecognized option '--=x'");
 }
 
