@@ -369,6 +369,17 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
         false
     }
 
+    /// Added to a branch's addend, it makes the distance from the symbol to the place where the branch leads.
+    /// The operand of a branch may count from its end.
+    const BRANCH_BIAS: i64 = 0;
+
+    /// The offset of the relocation of the branch without condition that this code has at an offset. An
+    /// instruction in front of it that only marks a landing pad does not count. `None`: there is no such
+    /// branch, or the machine does not know.
+    fn jump_at(_code: &[u8], _offset: usize) -> Option<usize> {
+        None
+    }
+
     /// The instruction where indirect branches must land, where the linker can take it away.
     const LANDING_PAD: Option<LandingPad> = None;
 

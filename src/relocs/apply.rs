@@ -6,6 +6,7 @@
 use super::address::{self, from_thread_pointer, in_tls_block, symbol_size};
 use super::branches;
 use super::dynamic;
+use super::shortcuts;
 use super::slots::fills_places;
 use super::walk::{Decided, Undecided, Visitor, Walk};
 use crate::arch::relocation::SymbolFacts;
@@ -58,7 +59,9 @@ pub fn apply_list<T: Target>(
     }
     let walk = Walk::new(link, object, index as usize);
     let in_place = fills_places::<T>(link.config);
-    walk.each(relocations, &mut Loaded { apply, is_sframe: walk.is_sframe, in_place });
+    let takes_shortcuts = link.config.relocations.branch_to_branch;
+    let is_sframe = walk.is_sframe;
+    walk.each(relocations, &mut Loaded { apply, is_sframe, in_place, takes_shortcuts });
 }
 
 /// Applies relocations of a loaded section.
@@ -69,6 +72,8 @@ struct Loaded<'s, 'a, T: Target> {
     is_sframe: bool,
     /// Whether the place of a dynamic relocation also holds the value, as far as the linker knows it.
     in_place: bool,
+    /// `--branch-to-branch`.
+    takes_shortcuts: bool,
 }
 
 struct Apply<'s, 'a, T: Target> {
@@ -155,7 +160,12 @@ impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
             return;
         }
         let place = apply.address.wrapping_add(at as u64);
-        let value = apply.value(action, index, symbol, addend, place);
+        let mut value = apply.value(action, index, symbol, addend, place);
+        if self.takes_shortcuts && action.expr == RelocExpr::Symbol && action.edit.is_none() {
+            let (object, section) = (apply.object, apply.section);
+            let reference = shortcuts::Reference { object, section, info, offset, symbol: index, addend };
+            value = shortcuts::find(apply.link, reference).map_or(value, |shortcut| shortcut.value);
+        }
         let outside = match action.edit {
             Some(edit) => T::edit(edit, apply.out, at, value, place).err(),
             None => {

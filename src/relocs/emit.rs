@@ -31,6 +31,7 @@ use crate::input::{ObjectFile, call_graph};
 use crate::phase::facts::{is_dropped, is_of_dead_row};
 use crate::phase::{Contents, Inputs, Placed, SectionState};
 use crate::relocs::apply::Tombstone;
+use crate::relocs::shortcuts::{self, Shortcut};
 use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
 use crate::sframe::collect::Chosen;
 use crate::sframe_output;
@@ -149,7 +150,7 @@ fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, mut visit: i
     let base = base(link, id);
     if is_made_of_frames(link, id) {
         return for_each_of_frames(link, |object, relocation, output| {
-            let (symbol, addend) = remap(link, object, relocation);
+            let (symbol, addend) = remap(link, object, relocation.symbol(), relocation.r_addend.get());
             visit(Written { offset: base.wrapping_add(output), kind: relocation.kind(), symbol, addend });
         });
     }
@@ -159,12 +160,15 @@ fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, mut visit: i
     let own = if link.is_sframe_section(id) { own_symbol(link, id) } else { 0 };
     for_each_kept(link, id, |object, relocation, alive| {
         let mut offset = relocation.r_offset.get();
-        let (mut kind, (symbol, addend)) = if alive {
-            (relocation.kind(), remap(link, object, relocation))
+        let (mut kind, (mut symbol, addend)) = if alive {
+            (relocation.kind(), remap(link, object, relocation.symbol(), relocation.r_addend.get()))
         } else {
             (T::DYNAMIC.none, (own, 0))
         };
         let mut addend = addend.wrapping_add(bias.at(offset));
+        if alive && let Some(shortcut) = walk.as_ref().and_then(|walk| shortcut(link, walk, id, relocation)) {
+            (symbol, addend) = remap(link, shortcut.object, shortcut.symbol, shortcut.addend);
+        }
         if alive && let Some(edited) = walk.as_ref().and_then(|walk| edited_load(walk, relocation)) {
             kind = edited.0;
             offset = offset.wrapping_add_signed(edited.1);
@@ -195,6 +199,23 @@ fn edited_load<T: Target>(walk: &Walk<'_, '_, T>, relocation: &Rela<T::E>) -> Op
         walk.each(std::slice::from_ref(relocation), &mut load);
     }
     load.edited
+}
+
+/// Where a reference leads with `--branch-to-branch`, if elsewhere than the relocation says.
+fn shortcut<'l, 'a, T: Target>(
+    link: &'l Placed<'a, T>,
+    walk: &Walk<'l, 'a, T>,
+    section: SectionId,
+    relocation: &Rela<T::E>,
+) -> Option<Shortcut<'l, 'a, T>> {
+    let object = walk.object;
+    let symbol = relocation.symbol();
+    if !link.config.relocations.branch_to_branch || symbol as usize >= object.symbols.len() {
+        return None;
+    }
+    let info = T::reloc_info(relocation.kind())?;
+    let (offset, addend) = (relocation.r_offset.get(), relocation.r_addend.get());
+    shortcuts::find(link, shortcuts::Reference { object, section, info, offset, symbol, addend })
 }
 
 /// A visitor that records how the linker rewrites one load from the GOT.
@@ -293,13 +314,13 @@ fn is_dead<T: Target>(link: &Contents<'_, T>, function: SectionId) -> bool {
     function.is_some() && !link.sections.is_in_output(function)
 }
 
-/// The index of the relocation's symbol in the output's symbol table, and the addend for that symbol.
+/// The index of an object's symbol in the output's symbol table, and the addend for that symbol.
 fn remap<T: Target>(
     link: &Placed<'_, T>,
     object: &ObjectFile<'_, T::E>,
-    relocation: &Rela<T::E>,
+    symbol: u32,
+    addend: i64,
 ) -> (u32, i64) {
-    let (symbol, addend) = (relocation.symbol(), relocation.r_addend.get());
     if symbol == 0 {
         return (0, addend);
     }

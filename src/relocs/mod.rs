@@ -14,6 +14,7 @@ pub mod discarded;
 pub mod dynamic;
 pub mod emit;
 pub mod explain;
+pub mod shortcuts;
 pub mod slots;
 pub mod undefined;
 pub mod walk;

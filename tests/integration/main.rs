@@ -82,6 +82,7 @@ mod sframe_split;
 mod sframe_split_link;
 mod sframe_violation;
 mod sframe_wrap_ld;
+mod shortcuts;
 mod signed_pointers;
 mod split_plugin;
 mod symbol_errors;

@@ -47,6 +47,20 @@ pub fn at(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*word))
 }
 
+/// Whether an instruction is `b` or `bl`.
+pub fn is_direct_branch(instruction: u32) -> bool {
+    instruction & 0x7c00_0000 == B
+}
+
+/// The offset of the `b` that stands at this offset, alone or behind a `bti`.
+pub fn jump_at(code: &[u8], offset: usize) -> Option<usize> {
+    // `bti`, `bti c`, `bti j`, `bti jc`: two bits say which branches may land.
+    let is_pad = |instruction: u32| instruction & !0xc0 == BTI_C & !0xc0;
+    let start = if is_pad(at(code, offset)?) { offset + 4 } else { offset };
+    let is_jump = at(code, start)? & 0xfc00_0000 == B;
+    is_jump.then_some(start)
+}
+
 /// The register in bits 4:0: the destination of nearly all instructions, and the source of a store.
 #[inline]
 pub fn destination(instruction: u32) -> u32 {
@@ -81,4 +95,24 @@ pub fn is_load(instruction: u32) -> bool {
 #[inline]
 pub fn is_call(instruction: u32) -> bool {
     instruction & 0xfc00_0000 == 0x9400_0000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jumps_are_found_behind_landing_pads() {
+        let code = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let (bl, ret, bti) = (0x9400_0000, 0xd65f_03c0, 0xd503_241f);
+        assert_eq!(jump_at(&code(&[ret, B | 7]), 4), Some(4));
+        for pad in [bti, BTI_C, bti | 0x80, bti | 0xc0] {
+            assert_eq!(jump_at(&code(&[pad, B]), 0), Some(4), "{pad:#x}");
+        }
+        assert_eq!(jump_at(&code(&[NOP, B]), 0), None);
+        assert_eq!(jump_at(&code(&[bl]), 0), None);
+        assert_eq!(jump_at(&code(&[BTI_C]), 0), None);
+        assert_eq!(jump_at(&[], 0), None);
+        assert!(is_direct_branch(bl) && is_direct_branch(B | 1) && !is_direct_branch(ret));
+    }
 }

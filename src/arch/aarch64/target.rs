@@ -2,7 +2,7 @@
 
 use super::relax::Edit;
 use super::relocs::{Family, Field};
-use super::{AArch64, plt, relax, relocs, thunks};
+use super::{AArch64, instructions, plt, relax, relocs, thunks};
 use crate::arch::machine::FEATURE_BTI;
 use crate::arch::relocation::{Mode, Relaxed, RelocExpr, Site};
 use crate::arch::target::{
@@ -188,6 +188,14 @@ impl Target for AArch64 {
 
     fn is_branch(info: &RelocInfo<Self>, _: &[u8], _: usize) -> bool {
         info.family == Family::Branch
+    }
+
+    fn is_direct_branch(code: &[u8], offset: usize) -> bool {
+        instructions::at(code, offset).is_some_and(instructions::is_direct_branch)
+    }
+
+    fn jump_at(code: &[u8], offset: usize) -> Option<usize> {
+        instructions::jump_at(code, offset)
     }
 
     fn thunk_size(form: ThunkForm) -> u64 {

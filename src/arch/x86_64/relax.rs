@@ -464,6 +464,14 @@ pub fn is_direct_branch(bytes: &[u8], offset: usize) -> bool {
     }
 }
 
+/// The offset of the operand of the `jmp` that stands at this offset, alone or behind an `endbr64`.
+pub fn jump_at(code: &[u8], offset: usize) -> Option<usize> {
+    const JMP: u8 = 0xe9;
+    let pad = super::landing_pads::LANDING_PAD.mark;
+    let start = if code.get(offset..)?.starts_with(&pad) { offset + pad.len() } else { offset };
+    (*code.get(start)? == JMP).then_some(start + 1)
+}
+
 /// Whether the operand at this offset belongs to `call *x(%rip)` or `jmp *x(%rip)`.
 pub fn is_indirect_branch(bytes: &[u8], offset: usize) -> bool {
     matches!(opcode(bytes, offset), Some([0xff, 0x15 | 0x25]))

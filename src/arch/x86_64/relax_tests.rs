@@ -382,3 +382,15 @@ fn the_thread_pointer_ends_the_segment() {
     assert_eq!(X86_64::thread_pointer(0x4008, 0x10, 0x20), 0x4020);
     assert_eq!(X86_64::thread_pointer(0, 0, 0), 0);
 }
+
+#[test]
+fn jumps_are_found_behind_landing_pads() {
+    let jmp = [0xe9, 0, 0, 0, 0];
+    let pad = [0xf3, 0x0f, 0x1e, 0xfa];
+    assert_eq!(jump_at(&jmp, 0), Some(1));
+    assert_eq!(jump_at(&[&pad[..], &jmp].concat(), 0), Some(5));
+    assert_eq!(jump_at(&[&[0x90][..], &pad, &jmp].concat(), 1), Some(6));
+    assert_eq!(jump_at(&[&[0xe8][..], &jmp].concat(), 0), None);
+    assert_eq!(jump_at(&pad, 0), None);
+    assert_eq!(jump_at(&pad, 9), None);
+}

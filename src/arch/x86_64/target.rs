@@ -142,6 +142,12 @@ impl Target for X86_64 {
         relax::is_direct_branch(code, offset)
     }
 
+    const BRANCH_BIAS: i64 = 4;
+
+    fn jump_at(code: &[u8], offset: usize) -> Option<usize> {
+        relax::jump_at(code, offset)
+    }
+
     const LANDING_PAD: Option<LandingPad> = Some(landing_pads::LANDING_PAD);
 
     fn own_addresses(code: &[u8]) -> Vec<u64> {

@@ -355,6 +355,8 @@ pub struct RelocationOptions {
     pub emit: bool,
     /// `--relax` (default): instruction sequences are made shorter or cheaper.
     pub relax: bool,
+    /// `--branch-to-branch`: branches to branches go to where these lead.
+    pub branch_to_branch: bool,
     /// `-z text`, `-z notext`: severity of a dynamic relocation in a read-only section.
     pub text: TextRelocations,
     /// `-z combreloc` (default): dynamic relocations are sorted by kind.
@@ -394,6 +396,7 @@ impl Default for RelocationOptions {
         RelocationOptions {
             emit: false,
             relax: true,
+            branch_to_branch: false,
             text: TextRelocations::Warn,
             combine: true,
             copy: true,

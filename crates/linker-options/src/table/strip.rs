@@ -146,6 +146,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.config.relocations.relax = false;
     }),
     flag(
+        &["branch-to-branch"],
+        "Let branches to branches go to where these lead (x86-64, AArch64)",
+        |state| state.config.relocations.branch_to_branch = true,
+    ),
+    flag(
+        &["no-branch-to-branch"],
+        "Let branches go where the compiler sends them (default)",
+        |state| state.config.relocations.branch_to_branch = false,
+    ),
+    flag(
         &["apply-dynamic-relocs"],
         "Store the values of dynamic relocations in the sections that they apply to",
         |state| {
