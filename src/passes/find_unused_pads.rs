@@ -175,16 +175,18 @@ impl<T: Target> Visitor<T> for Uses<'_, '_, T> {
         }
         let target = address::target(self.link, self.object, index, symbol, addend);
         let is_section = index == 0 || self.link.symbol_flags(symbol).contains(SymbolFlags::SECTION);
+        let start = address::value(self.link, symbol);
         if !is_section {
-            self.taken.push(point(address::value(self.link, symbol)));
+            self.taken.push(point(start));
         }
         if info.base == RelocBase::Zero || action.dynamic.is_some() {
             self.taken.push(point(target));
             return;
         }
-        // In code, the distance counts from the end of the instruction; in data, from anywhere before.
-        let before = if self.code.is_empty() && is_section { offset } else { 0 };
-        self.taken.push(target.saturating_sub(before)..=target.saturating_add(LONGEST_TAIL));
+        // In an instruction, the distance counts from its end; in a table, from anywhere before. A table may
+        // also stand in the middle of code.
+        let first = if is_section { target.saturating_sub(offset).max(start.min(target)) } else { target };
+        self.taken.push(first..=target.saturating_add(LONGEST_TAIL));
     }
 
     fn undecided(&mut self, _: Undecided<'_, T>) {}
