@@ -431,6 +431,9 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // ---- addresses ----------------------------------------------------------------------------
     let order = order_sections::run(&contents, &mut progress.printed);
     reports::symbol_order(&contents, &order, &mut progress.printed);
+    if config.layout.balance.is_on() {
+        progress.timings.pass("order sections");
+    }
     let placed = lay_out::run(contents, chosen, &order, &mut progress.timings);
     if !sink.has_errors() {
         progress.far_loads = find_far_loads::run(&placed);
