@@ -411,7 +411,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     progress.timings.pass("scan relocations, merge strings");
     threads.unpin_if_long();
     let debug_index = index_debug_info::run(&scanned, source);
-    if config.strip.gdb_index {
+    if config.strip.gdb_index.is_some() {
         progress.timings.pass("index debug information");
     }
     let name_index = join_name_indexes::run(&scanned);

@@ -23,8 +23,41 @@ pub struct EntryNames {
     pub texts: Vec<u8>,
     /// The end of each in `texts`, and its kind.
     pub names: Vec<(usize, Attributes)>,
+    /// The main function so far.
+    pub main: Option<MainEntry>,
     /// What reading may still consume: bytes of names and scopes, attributes, address ranges.
     pub measure: Budget,
+}
+
+/// The name of the main function where debug information does not say which one it is.
+pub const MAIN: &[u8] = b"main";
+
+/// The main function.
+#[derive(Clone, Copy)]
+pub struct MainEntry {
+    /// The row of its name.
+    pub name: usize,
+    /// Its language (`DW_LANG`).
+    pub language: u16,
+    /// Whether an attribute says that it is the main function.
+    pub is_stated: bool,
+}
+
+/// The language of a unit (`DW_LANG`); 0 if the unit does not say it.
+///
+/// # Errors
+/// The unit's first entry cannot be read, or the measure is exceeded.
+pub fn language<T: Target>(unit: &Unit<'_, '_, T>, measure: &mut Budget) -> Result<u16> {
+    let mut entries = unit.entries_raw(None)?;
+    let Some(abbreviation) = entries.read_abbreviation()? else { return Ok(0) };
+    measure.take(abbreviation.attributes().len() as u64)?;
+    for &specification in abbreviation.attributes() {
+        let attribute = entries.read_attribute(specification)?;
+        if let AttributeValue::Language(language) = attribute.value() {
+            return Ok(language.0);
+        }
+    }
+    Ok(0)
 }
 
 /// Adds the names of a unit.
@@ -42,6 +75,7 @@ pub fn read<'s, 'a, T: Target>(
         unit,
         found,
         language: Language::default(),
+        dw_lang: 0,
         prefixes: vec![Vec::new()],
         declared: Vec::new(),
         deferred: Vec::new(),
@@ -119,6 +153,8 @@ struct EntryAttributes<'s, 'a, T: Target> {
     /// Whether the entry is an instance of another one, which has the name (`DW_AT_abstract_origin` and the
     /// like).
     copy: bool,
+    /// Whether the entry is the main function.
+    main: bool,
     specification: Option<UnitOffset>,
     sibling: Option<UnitOffset>,
     language: Option<gimli::DwLang>,
@@ -132,6 +168,7 @@ impl<T: Target> EntryAttributes<'_, '_, T> {
             external: false,
             enum_class: false,
             copy: false,
+            main: false,
             specification: None,
             sibling: None,
             language: None,
@@ -144,6 +181,8 @@ struct Names<'n, 's, 'a, T: Target> {
     unit: &'n Unit<'s, 'a, T>,
     found: &'n mut EntryNames,
     language: Language,
+    /// The number of the language.
+    dw_lang: u16,
     /// Scopes, each with a separator at its end. The first is the empty scope.
     prefixes: Vec<Vec<u8>>,
     /// Declarations by ascending offset, with their scope and whether they are external.
@@ -205,6 +244,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
                 gimli::DW_AT_external => facts.external = flag(),
                 gimli::DW_AT_enum_class => facts.enum_class = flag(),
                 gimli::DW_AT_abstract_origin => facts.copy = true,
+                gimli::DW_AT_main_subprogram => facts.main = flag(),
                 gimli::DW_AT_specification => match attribute.value() {
                     AttributeValue::UnitRef(offset) => facts.specification = Some(offset),
                     _ => facts.copy = true,
@@ -235,6 +275,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
     ) -> Result<Option<(u32, ScopeKind)>> {
         let Some(parent) = parent else {
             self.language = facts.language.map_or(self.language, Language::of);
+            self.dw_lang = facts.language.map_or(0, |language| language.0);
             return Ok(Some((0, ScopeKind::Space)));
         };
         let types = Attributes::TYPE.with_static(!self.language.one_definition);
@@ -266,7 +307,11 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
                 None
             }
             gimli::DW_TAG_subprogram => {
+                let before = self.found.names.len();
                 self.definition(offset, parent, facts, Attributes::FUNCTION)?;
+                if self.found.names.len() > before {
+                    self.note_main(before, facts.main);
+                }
                 None
             }
             gimli::DW_TAG_variable | gimli::DW_TAG_constant | gimli::DW_TAG_member => {
@@ -343,6 +388,21 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         Ok(())
     }
 
+    /// Remembers a function if it is the main function: one that says so, or else the first one that is
+    /// called so, has no scope, and is known to other units.
+    fn note_main(&mut self, name: usize, is_stated: bool) {
+        let found = &self.found;
+        let is_main =
+            || found.texts[found.range(name)] == *MAIN && found.names[name].1 == Attributes::FUNCTION;
+        let is_better = match found.main {
+            Some(known) => is_stated && !known.is_stated,
+            None => is_stated || is_main(),
+        };
+        if is_better {
+            self.found.main = Some(MainEntry { name, language: self.dw_lang, is_stated });
+        }
+    }
+
     /// Adds the name of an entry, if it has a name and is no declaration.
     fn named(
         &mut self,
@@ -411,6 +471,12 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
 }
 
 impl EntryNames {
+    /// The range of a text.
+    pub fn range(&self, row: usize) -> Range<usize> {
+        let start = row.checked_sub(1).map_or(0, |before| self.names[before].0);
+        start..self.names[row].0
+    }
+
     /// The range and kind of each text, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Range<usize>, Attributes)> {
         let starts = std::iter::once(0).chain(self.names.iter().map(|&(end, _)| end));

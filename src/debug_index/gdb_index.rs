@@ -1,12 +1,14 @@
-//! The format of `.gdb_index`, version 7 (GDB manual, "Index Section Format").
+//! The format of `.gdb_index`, versions 7 and 9 (GDB manual, "Index Section Format").
 //!
 //! ```text
-//! header | compilation units | type units | address areas | hash table | pool: lists of units, then names
+//! header | compilation units | type units | address areas | hash table | main function
+//!        | pool: lists of units, then names
 //! ```
 //!
 //! A slot of the hash table points to a name in the pool and to the list of the units that have this name.
-//! All words are little-endian on every machine. Versions 8 and 9 add only what gdb itself writes (inlined
-//! functions, the main program's name). Linkers write version 7, which every gdb since 2012 reads.
+//! All words are little-endian on every machine. Every gdb since 2012 reads version 7. Only version 9 has the
+//! language and the name of the main function, which gdb 15 and later read: without it, gdb takes a program
+//! for one of C until it stops in a function of another language.
 //!
 //! [`Symbols`] joins the names of all objects. Each different name is in the pool once, and names with equal
 //! lists of units share one list. The size of the pool depends neither on addresses nor on the order of
@@ -18,8 +20,10 @@ use hashbrown::hash_table::Entry;
 use rayon::prelude::*;
 use std::hash::BuildHasher;
 
-const VERSION: u32 = 7;
+/// Size of the version and the offsets of the tables.
 const HEADER: usize = 24;
+/// What version 9 adds: one more offset, and the main function's language and name.
+const SHORTCUTS: usize = 4 + 8;
 const UNIT: usize = 16;
 const TYPE_UNIT: usize = 24;
 const AREA: usize = 20;
@@ -219,6 +223,12 @@ impl<'a> Shard<'a> {
         }
     }
 
+    /// The offset of a name among those of the shard, in bytes.
+    fn offset_of(&self, name: &[u8]) -> Option<usize> {
+        let row = self.names.iter().position(|known| *known == name)?;
+        Some(self.names[..row].iter().map(|name| name.len() + 1).sum())
+    }
+
     fn write_names(&self, out: &mut [u8]) {
         let mut out = Out(out);
         for name in &self.names {
@@ -243,13 +253,47 @@ pub struct Index<'s, 'a> {
     pub areas: &'s [(u64, u64, u32)],
     /// The names. Their unit numbers count `type_units` after `units`.
     pub symbols: &'s Symbols<'a>,
+    /// What only version 9 has.
+    pub shortcuts: Shortcuts<'a>,
+}
+
+/// What gdb would look for in each unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Shortcuts<'a> {
+    /// Version 7 has none.
+    #[default]
+    None,
+    /// The main function, if it is known.
+    Main(Option<MainFunction<'a>>),
+}
+
+/// The function with which a program begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MainFunction<'a> {
+    /// Its name, with its scopes in front.
+    pub name: &'a [u8],
+    /// Its language (`DW_LANG`).
+    pub language: u16,
+    /// Whether debug information calls it the main function (`DW_AT_main_subprogram`). Otherwise it is one of
+    /// that name.
+    pub is_stated: bool,
+}
+
+impl Shortcuts<'_> {
+    fn size(self) -> usize {
+        if self == Shortcuts::None { 0 } else { SHORTCUTS }
+    }
 }
 
 /// Size in bytes of a section with these units, type units and areas. `None`: an offset would not fit 32
 /// bits.
-pub fn size(units: usize, type_units: usize, areas: usize, symbols: &Symbols<'_>) -> Option<u64> {
+pub fn size(
+    (units, type_units, areas): (usize, usize, usize),
+    symbols: &Symbols<'_>,
+    shortcuts: Shortcuts<'_>,
+) -> Option<u64> {
     let tables = HEADER + units * UNIT + type_units * TYPE_UNIT + areas * AREA + symbols.slots() * SLOT;
-    let size = tables as u64 + symbols.pool_bytes();
+    let size = (tables + shortcuts.size()) as u64 + symbols.pool_bytes();
     (size <= u64::from(u32::MAX)).then_some(size)
 }
 
@@ -258,17 +302,27 @@ impl Index<'_, '_> {
     /// its number in the output.
     pub fn write(&self, renumber: &(dyn Fn(u32) -> u32 + Sync), out: &mut [u8]) {
         let (tables, pool) = out.split_at_mut(out.len() - self.symbols.pool_bytes() as usize);
-        let mut starts = [HEADER; 5];
+        let version = if self.shortcuts == Shortcuts::None { 7 } else { 9 };
+        // Version 9 has an offset more in the header, and the table to which it leads before the pool.
+        let extra = self.shortcuts.size();
+        let mut starts = vec![HEADER + extra.min(4)];
         let sizes = [self.units.len() * UNIT, self.type_units.len() * TYPE_UNIT, self.areas.len() * AREA];
-        for (row, size) in sizes.into_iter().enumerate() {
-            starts[row + 1] = starts[row] + size;
-        }
-        starts[4] = tables.len();
+        starts.extend(sizes.iter().scan(starts[0], |start, size| {
+            *start += size;
+            Some(*start)
+        }));
+        let end_of_slots = tables.len() - extra.saturating_sub(4);
         let (head, slots) = tables.split_at_mut(starts[3]);
+        let (slots, main) = slots.split_at_mut(end_of_slots - starts[3]);
+        if version == 9 {
+            starts.push(end_of_slots);
+        }
+        starts.push(end_of_slots + main.len());
+        self.write_main(&mut Out(main));
         rayon::join(
             || {
                 let mut head = Out(head);
-                head.word(VERSION);
+                head.word(version);
                 starts.iter().for_each(|&start| head.word(start as u32));
                 self.write_tables(&mut head);
             },
@@ -291,6 +345,23 @@ impl Index<'_, '_> {
             out.long(end);
             out.word(unit);
         }
+    }
+
+    /// Writes the main function's language, and its name's offset in the pool. Language 0 stands for none.
+    fn write_main(&self, out: &mut Out<'_>) {
+        let Shortcuts::Main(main) = self.shortcuts else { return };
+        let shards = &self.symbols.shards;
+        let mut start = shards.iter().map(|shard| shard.list_bytes).sum::<u64>();
+        let found = main.and_then(|main| {
+            shards.iter().find_map(|shard| {
+                let place = shard.offset_of(main.name).map(|offset| start + offset as u64);
+                start += shard.name_bytes;
+                place.map(|place| (u32::from(main.language), place as u32))
+            })
+        });
+        let (language, place) = found.unwrap_or_default();
+        out.word(language);
+        out.word(place);
     }
 
     /// Writes the hash table. A slot holds the offsets of a name and of its list in the pool.
@@ -406,10 +477,11 @@ mod tests {
         };
         let symbols = Symbols::join(&[object(0), object(1), object(1)]);
         let units = [(0, 10), (10, 20)];
-        let mut out = vec![0; size(2, 0, 1, &symbols).unwrap() as usize];
-        let index = Index { units: &units, type_units: &[], areas: &[(16, 32, 1)], symbols: &symbols };
+        let mut out = vec![0; size((2, 0, 1), &symbols, Shortcuts::None).unwrap() as usize];
+        let (areas, shortcuts) = (&[(16, 32, 1)], Shortcuts::None);
+        let index = Index { units: &units, type_units: &[], areas, symbols: &symbols, shortcuts };
         index.write(&|unit| 1 - unit, &mut out);
-        assert_eq!(word(&out, 0), VERSION);
+        assert_eq!(word(&out, 0), 7);
         assert_eq!(look_up(&out, "name_5"), Some(vec![0x3000_0001]));
         assert_eq!(look_up(&out, "name_2999"), Some(vec![0xb000_0000, 0x3000_0001]));
         assert_eq!(look_up(&out, "name_3000"), None);
@@ -420,6 +492,31 @@ mod tests {
     #[test]
     fn a_section_without_names_has_no_hash_table() {
         let symbols = Symbols::join(&[]);
-        assert_eq!(size(1, 1, 0, &symbols), Some((HEADER + UNIT + TYPE_UNIT) as u64));
+        let size = size((1, 1, 0), &symbols, Shortcuts::None);
+        assert_eq!(size, Some((HEADER + UNIT + TYPE_UNIT) as u64));
+    }
+
+    #[test]
+    fn version_9_names_the_main_function() {
+        let names = ["other", "main", "more"].map(|name| Name::new(name.as_bytes(), 0, Attributes::FUNCTION));
+        let symbols = Symbols::join(&[names.to_vec()]);
+        let written = |main: Option<&'static str>| {
+            let main =
+                main.map(|name| MainFunction { name: name.as_bytes(), language: 0x1c, is_stated: true });
+            let shortcuts = Shortcuts::Main(main);
+            let mut out = vec![0; size((1, 0, 1), &symbols, shortcuts).unwrap() as usize];
+            let areas = &[(16, 32, 0)];
+            Index { units: &[(0, 10)], type_units: &[], areas, symbols: &symbols, shortcuts }
+                .write(&|unit| unit, &mut out);
+            let header: Vec<usize> = (0..7).map(|row| word(&out, 4 * row) as usize).collect();
+            // The hash table has 1,024 slots.
+            assert_eq!(header, [9, 28, 44, 44, 64, 64 + 8192, 64 + 8192 + 8]);
+            let name = &out[header[6] + word(&out, header[5] + 4) as usize..];
+            let name = name.split(|&byte| byte == 0).next().unwrap();
+            (word(&out, header[5]), String::from_utf8_lossy(name).into_owned())
+        };
+        assert_eq!(written(Some("main")), (0x1c, "main".into()));
+        assert_eq!(written(None).0, 0);
+        assert_eq!(written(Some("missing")).0, 0);
     }
 }

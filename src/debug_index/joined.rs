@@ -1,6 +1,6 @@
 //! Joins the indexes of all objects, and numbers their units in link order.
 
-use super::gdb_index::{self, MAX_UNITS, Name, Symbols};
+use super::gdb_index::{self, MAX_UNITS, MainFunction, Name, Shortcuts, Symbols};
 use super::object::{Area, ObjectIndex, TYPE_UNIT, TypeUnit, UnitPlace};
 use rayon::prelude::*;
 
@@ -15,15 +15,18 @@ pub struct DebugIndex<'a> {
     pub areas: Vec<Area>,
     /// The names. Their unit numbers count `type_units` after `units`.
     pub symbols: Symbols<'a>,
+    /// The main function, if the version of the format has it.
+    pub shortcuts: Shortcuts<'a>,
     /// Size of the section in bytes.
     pub size: u64,
 }
 
-/// Joins the indexes of objects, which must come in link order.
+/// Joins the indexes of objects, which must come in link order, for an index with or without a main
+/// function.
 ///
 /// # Errors
 /// What is too large for the format.
-pub fn join(mut objects: Vec<ObjectIndex<'_>>) -> Result<DebugIndex<'_>, String> {
+pub fn join(mut objects: Vec<ObjectIndex<'_>>, with_main: bool) -> Result<DebugIndex<'_>, String> {
     drop_unlisted_types(&mut objects);
     let units: usize = objects.iter().map(|object| object.units.len()).sum();
     let type_units: usize = objects.iter().map(|object| object.type_units.len()).sum();
@@ -53,15 +56,23 @@ pub fn join(mut objects: Vec<ObjectIndex<'_>>) -> Result<DebugIndex<'_>, String>
             object.areas.iter().map(move |area| Area { unit: area.unit + base, ..*area })
         })
         .collect();
-    let size = gdb_index::size(units, type_units, areas.len(), &symbols)
+    let shortcuts = if with_main { Shortcuts::Main(main_function(&objects)) } else { Shortcuts::None };
+    let size = gdb_index::size((units, type_units, areas.len()), &symbols, shortcuts)
         .ok_or("it would be larger than 4 GiB, which its offsets cannot express")?;
     Ok(DebugIndex {
         units: objects.iter().flat_map(|object| object.units.iter().copied()).collect(),
         type_units: objects.iter().flat_map(|object| object.type_units.iter().copied()).collect(),
         areas,
         symbols,
+        shortcuts,
         size,
     })
+}
+
+/// The first function that debug information calls the main function, or else the first one of that name.
+fn main_function<'a>(objects: &[ObjectIndex<'a>]) -> Option<MainFunction<'a>> {
+    let all = || objects.iter().filter_map(|object| object.main);
+    all().find(|main| main.is_stated).or_else(|| all().next())
 }
 
 fn numbered(name: &Name<'_>, unit: u32, type_unit: u32) -> u32 {

@@ -1,8 +1,8 @@
 //! Reads as much of one object's debug information as an index needs.
 
 use super::dwarf::{Dwarf, Section, Unit, place};
-use super::entries::{self, EntryNames};
-use super::gdb_index::Name;
+use super::entries::{self, EntryNames, MAIN};
+use super::gdb_index::{Attributes, MainFunction, Name};
 use super::units::{Result, Tables};
 use super::{public_names, split};
 use crate::arch::Target;
@@ -75,6 +75,8 @@ pub struct ObjectIndex<'a> {
     pub areas: Vec<Area>,
     /// Names. Their units are rows of `units`, or of `type_units` with [`TYPE_UNIT`].
     pub names: Vec<Name<'a>>,
+    /// The main function.
+    pub main: Option<MainFunction<'a>>,
     /// Parts that could not be read.
     pub problems: Vec<Problem>,
 }
@@ -107,6 +109,7 @@ pub fn read<'a, T: Target>(
         entries: EntryNames { measure: Budget::of(bytes), ..EntryNames::default() },
         entry_units: Vec::new(),
         listed: HashSet::new(),
+        languages: HashMap::new(),
         split_files: HashSet::new(),
     };
     let public = reader.public_names(&sections);
@@ -165,6 +168,8 @@ struct ObjectReader<'o, 's, 'a, T: Target> {
     entry_units: Vec<(u32, usize)>,
     /// Units whose names a compiler lists.
     listed: HashSet<Key>,
+    /// The languages of these units (`DW_LANG`), by row.
+    languages: HashMap<u32, u16>,
     /// Files that units refer to (`.dwo`).
     split_files: HashSet<PathBuf>,
 }
@@ -248,6 +253,7 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
             self.area(number, range.begin, range.end);
         }
         if self.listed.contains(&(section, place.offset)) {
+            self.languages.insert(number, entries::language(&unit, &mut self.entries.measure)?);
             return Ok(());
         }
         if let Some(path) = split::path(&self.dwarf, &unit, &mut self.entries.measure)? {
@@ -324,6 +330,10 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
         for set in public {
             let key = (set.section.unwrap_or(0), set.offset);
             let Some(&unit) = unit_of.get(&key) else { continue };
+            if let Some(&(name, _)) = set.names.iter().find(|name| **name == (MAIN, Attributes::FUNCTION)) {
+                let language = self.languages.get(&unit).copied().unwrap_or_default();
+                self.found.main.get_or_insert(MainFunction { name, language, is_stated: false });
+            }
             self.found.names.extend(set.names.iter().map(|&(text, kind)| Name::new(text, unit, kind)));
         }
         let texts: &'a [u8] = if self.entries.texts.is_empty() {
@@ -335,6 +345,12 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
         for ((range, attributes), unit) in self.entries.iter().zip(units) {
             self.found.names.push(Name::new(&texts[range], unit, attributes));
         }
+        let of_entries = self.entries.main.map(|main| MainFunction {
+            name: &texts[self.entries.range(main.name)],
+            language: main.language,
+            is_stated: main.is_stated,
+        });
+        self.found.main = of_entries.or(self.found.main);
         self.found
     }
 }

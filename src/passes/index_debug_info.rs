@@ -4,6 +4,7 @@
 //! units of dead groups. The index is then complete except for addresses, so its size is known before layout.
 
 use crate::arch::Target;
+use crate::cli::GdbIndexVersion;
 use crate::debug_index::joined::{self, DebugIndex};
 use crate::debug_index::object::{self, ObjectIndex};
 use crate::diag::{Code, Diagnostic, Location};
@@ -47,7 +48,8 @@ pub fn run<'a, T: Target>(link: &Live<'a, T>, source: &dyn InputSource) -> Debug
             );
         }
     }
-    joined::join(objects).unwrap_or_else(|what| {
+    let with_main = link.config.strip.gdb_index == Some(GdbIndexVersion::Nine);
+    joined::join(objects, with_main).unwrap_or_else(|what| {
         let message = format!("cannot make .gdb_index: {what}");
         link.sink.report(Diagnostic::error(Code::DebugInfo, message).help("leave --gdb-index out"));
         DebugIndex::default()

@@ -21,7 +21,7 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
 /// The section, if `--gdb-index` asks for it. Compilers made lists of names for the linker to build it from.
 /// The output has no use for these lists, so they are absorbed.
 fn section<'a, T: Target>(link: &Ingredients<'_, 'a, T>) -> Option<Created<'a>> {
-    if !link.config.strip.gdb_index || link.config.is_relocatable() {
+    if link.config.strip.gdb_index.is_none() || link.config.is_relocatable() {
         return None;
     }
     let lists = link.objects.iter().flat_map(|object| {
@@ -65,8 +65,8 @@ fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
         None => ranks[unit as usize],
         Some(row) => first_type + type_ranks[row as usize],
     };
-    Index { units: &units, type_units: &type_units, areas: &areas, symbols: &index.symbols }
-        .write(&renumber, out);
+    let (symbols, shortcuts) = (&index.symbols, index.shortcuts);
+    Index { units: &units, type_units: &type_units, areas: &areas, symbols, shortcuts }.write(&renumber, out);
 }
 
 /// The rows of units in the order of their offsets, and the place of each row in that order.

@@ -3,6 +3,7 @@
 
 use crate::need;
 use crate::support::elf::*;
+use crate::support::work::linker_directory;
 use crate::support::{Work, tools};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -49,6 +50,8 @@ struct Index {
     areas: Vec<(u64, u32)>,
     /// The units of each name, with the kind of the name.
     names: BTreeMap<String, BTreeSet<(u32, u8)>>,
+    /// The language and the name of the main function, in version 9.
+    main: Option<(u32, String)>,
 }
 
 impl Index {
@@ -58,15 +61,20 @@ impl Index {
         let data = &elf.section(".gdb_index").data[..];
         let word = |at: usize| u32::from_le_bytes(data[at..at + 4].try_into().unwrap());
         let long = |at: usize| u64::from_le_bytes(data[at..at + 8].try_into().unwrap());
-        assert_eq!(word(0), 7);
-        let starts: Vec<usize> = (1..6).map(|row| word(4 * row) as usize).collect();
+        // Version 9 has one table more, before the pool.
+        let tables = if word(0) == 9 { 6 } else { 5 };
+        assert!(matches!(word(0), 7 | 9));
+        let starts: Vec<usize> = (1..=tables).map(|row| word(4 * row) as usize).collect();
+        let pool = starts[tables - 1];
+        let main = (tables == 6 && word(starts[4]) != 0)
+            .then(|| (word(starts[4]), text(data, pool as u32 + word(starts[4] + 4))));
         let rows = |row: usize, size: usize| (starts[row]..starts[row + 1]).step_by(size);
         let mut areas: Vec<(u64, u32)> =
             rows(2, 20).map(|at| (long(at + 8) - long(at), word(at + 16))).collect();
         areas.sort_unstable();
         let mut names = BTreeMap::new();
         for at in rows(3, 8) {
-            let (name, list) = (starts[4] + word(at) as usize, starts[4] + word(at + 4) as usize);
+            let (name, list) = (pool + word(at) as usize, pool + word(at + 4) as usize);
             if name == list {
                 continue;
             }
@@ -79,6 +87,7 @@ impl Index {
             type_units: rows(1, 24).map(|at| (long(at), long(at + 8), long(at + 16))).collect(),
             areas,
             names,
+            main,
         }
     }
 
@@ -273,6 +282,42 @@ fn damaged_debug_information_is_survived() {
             }
         }
     }
+}
+
+/// Version 9 adds the main function. The rest is as in version 7.
+#[test]
+fn version_9_says_how_the_program_begins() {
+    need!(tools::own_linker());
+    let work = Work::new();
+    // DWARF 4 does not tell C++14 from C++, and the language of a split unit stands in the other file.
+    let (c_plus_plus, c_plus_plus_14) = (Some(4), Some(0x21));
+    for (flags, language) in [
+        (&[][..], c_plus_plus_14),
+        (&["-ggnu-pubnames"], c_plus_plus_14),
+        (&["-gdwarf-4", "-fdebug-types-section"], c_plus_plus),
+        (&["-gsplit-dwarf"], None),
+    ] {
+        let flags = [flags, &["-std=c++14"]].concat();
+        let objects = [
+            work.c("plain", PLAIN, &["-g", "-ffunction-sections"]),
+            work.cc("shapes", SHAPES, &[&["-g", "-ffunction-sections"], &flags[..]].concat()),
+        ];
+        let seven = link(&work, &objects, &["--gdb-index=7"]);
+        assert_eq!(seven.main, None);
+        let nine = link(&work, &objects, &["--gdb-index=9"]);
+        assert_eq!(nine.main, language.map(|language| (language, "main".into())), "{flags:?}");
+        assert_eq!(Index { main: None, ..nine }, seven, "{flags:?}");
+    }
+    // Without a main function, and where another one says that it is the main function.
+    let plain = work.c("plain", PLAIN, &["-g"]);
+    work.ld(&["--gdb-index=9", "-e", "other", "-o", "own", &plain]).quiet();
+    assert_eq!(Index::of(&work, "own").main, None);
+    work.write("a.rs", "fn main() { println!(\"ten\"); }");
+    let prefix = format!("-Clink-arg=-B{}", linker_directory().display());
+    let flags = ["-g", "-Clink-self-contained=-linker", &prefix, "-Clink-arg=-Wl,--gdb-index=9", "a.rs"];
+    work.linked("rustc", &flags).ok();
+    assert_eq!(Index::of(&work, "a").main, Some((0x1c, "a::main".into())));
+    work.ld(&["--gdb-index=8", "-e", "other", "-o", "own", &plain]).fails().says(&["8", "9"]);
 }
 
 #[test]

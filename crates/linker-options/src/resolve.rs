@@ -277,7 +277,8 @@ fn refuse_debug_file(state: &State<'_>) {
 /// Reports an index of debug information with `-r`: the units of an object have no final addresses.
 fn refuse_index_of_objects(state: &State<'_>) {
     let strip = &state.config.strip;
-    for (wanted, option) in [(strip.gdb_index, "--gdb-index"), (strip.debug_names, "--debug-names")] {
+    for (wanted, option) in [(strip.gdb_index.is_some(), "--gdb-index"), (strip.debug_names, "--debug-names")]
+    {
         if let (true, Some(relocatable)) = (wanted, &state.pending.relocatable) {
             let message = format!("{relocatable} and {option} may not be used together");
             let place = Location::Argument(option.into());

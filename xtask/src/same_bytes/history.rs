@@ -2,7 +2,8 @@
 //!
 //! A range of commits is halved as long as the results at its two ends differ, so most links need a handful
 //! of builds and not one for each commit. A link that is the same at both ends counts as unchanged, whatever
-//! happened between.
+//! happened between. A commit that does not build is passed over: its changes count as those of the next one
+//! that does.
 
 use super::corpus::Corpus;
 use super::facets::{Runs, agreed, differences};
@@ -10,7 +11,7 @@ use super::replay;
 use crate::commands;
 use crate::folders::{target, workspace};
 use anyhow::{Context, Result, ensure};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -41,9 +42,10 @@ pub fn run(corpus: &Corpus, range: &Range) -> Result<()> {
     let names = corpus.wanted(&range.filter)?;
     println!("{} links, {} commits", names.len(), commits.len() - 1);
     let last = commits.len() - 1;
-    let mut history = History { corpus, jobs: range.jobs, commits, results: HashMap::new() };
+    let mut history =
+        History { corpus, jobs: range.jobs, commits, results: HashMap::new(), broken: BTreeSet::new() };
     let mut changes = Changes::new();
-    narrow(0, last, names, &mut changes, &mut |first, last, names| history.changed(first, last, names))?;
+    narrow(0, last, names, &mut changes, &mut history)?;
     for (place, links) in &changes {
         println!("\n{} ({} links)", history.title(*place)?, links.len());
         links.iter().for_each(|(link, what)| println!("  {link}: {what}"));
@@ -57,27 +59,46 @@ type Changed = (String, String);
 /// The links that each commit changed, by its place.
 type Changes = BTreeMap<usize, Vec<Changed>>;
 
-/// Finds the changes behind the commit at place `first` up to the one at `last`. `changed` tells which of
-/// these links differ between two places, and in what.
+/// What is known of places in a range of commits.
+trait Compare {
+    /// Whether the commit at a place builds.
+    fn builds(&mut self, place: usize) -> Result<bool>;
+    /// Which of these links differ between two places, and in what.
+    fn changed(&mut self, first: usize, last: usize, names: Vec<String>) -> Result<Vec<Changed>>;
+}
+
+/// Finds the changes behind the commit at place `first` up to the one at `last`.
 fn narrow(
     first: usize,
     last: usize,
     names: Vec<String>,
     changes: &mut Changes,
-    changed: &mut dyn FnMut(usize, usize, Vec<String>) -> Result<Vec<Changed>>,
+    history: &mut dyn Compare,
 ) -> Result<()> {
-    let different = changed(first, last, names)?;
+    let different = history.changed(first, last, names)?;
     if different.is_empty() {
         return Ok(());
     }
-    if last - first == 1 {
+    let Some(middle) = middle(first, last, history)? else {
         changes.insert(last, different);
         return Ok(());
-    }
-    let middle = first.midpoint(last);
+    };
     let names: Vec<String> = different.into_iter().map(|(name, _)| name).collect();
-    narrow(first, middle, names.clone(), changes, changed)?;
-    narrow(middle, last, names, changes, changed)
+    narrow(first, middle, names.clone(), changes, history)?;
+    narrow(middle, last, names, changes, history)
+}
+
+/// The place between two others that builds and is nearest to their middle.
+fn middle(first: usize, last: usize, history: &mut dyn Compare) -> Result<Option<usize>> {
+    let middle = first.midpoint(last);
+    let mut between: Vec<usize> = (first + 1..last).collect();
+    between.sort_by_key(|&place| place.abs_diff(middle));
+    for place in between {
+        if history.builds(place)? {
+            return Ok(Some(place));
+        }
+    }
+    Ok(None)
 }
 
 /// The commits of a range that changed the linker's sources, oldest first, behind the one that it starts
@@ -105,16 +126,29 @@ struct History<'corpus> {
     commits: Vec<String>,
     /// What each link gave at each commit where it was made.
     results: HashMap<(usize, String), Runs>,
+    /// Commits that do not build.
+    broken: BTreeSet<usize>,
 }
 
-impl History<'_> {
-    /// The links that differ between two commits, and in what.
+impl Compare for History<'_> {
+    fn builds(&mut self, place: usize) -> Result<bool> {
+        if !self.broken.contains(&place)
+            && let Err(error) = self.linker(place)
+        {
+            eprintln!("{} is passed over: {error:#}", self.title(place)?);
+            self.broken.insert(place);
+        }
+        Ok(!self.broken.contains(&place))
+    }
+
     fn changed(&mut self, first: usize, last: usize, names: Vec<String>) -> Result<Vec<Changed>> {
         self.make(first, &names)?;
         self.make(last, &names)?;
         Ok(names.into_iter().filter_map(|name| self.difference(first, last, name)).collect())
     }
+}
 
+impl History<'_> {
     /// Links what was not yet linked at this commit.
     fn make(&mut self, place: usize, names: &[String]) -> Result<()> {
         let names = names.iter().cloned();
@@ -180,28 +214,53 @@ impl History<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Changes, narrow};
+    use super::{Changed, Changes, Compare, narrow};
+    use anyhow::Result;
+    use std::collections::BTreeSet;
+
+    /// 32 commits, and which of them were built.
+    struct Example {
+        broken: &'static [usize],
+        built: BTreeSet<usize>,
+    }
+
+    impl Compare for Example {
+        fn builds(&mut self, place: usize) -> Result<bool> {
+            Ok(!self.broken.contains(&place))
+        }
+
+        fn changed(&mut self, first: usize, last: usize, names: Vec<String>) -> Result<Vec<Changed>> {
+            self.built.extend([first, last]);
+            let result = |name: &str, place: usize| {
+                let of_link: &[usize] = if name == "once" { &[21] } else { &[3, 30] };
+                of_link.iter().filter(|&&change| place >= change).count()
+            };
+            let differ = names.into_iter().filter(|name| result(name, first) != result(name, last));
+            Ok(differ.map(|name| (name, "file out".to_owned())).collect())
+        }
+    }
+
+    /// The changes that are found, with the place of each.
+    fn found(broken: &'static [usize]) -> (Vec<(usize, String)>, usize) {
+        let mut example = Example { broken, built: BTreeSet::new() };
+        let mut changes = Changes::new();
+        narrow(0, 31, ["once", "twice"].map(str::to_owned).to_vec(), &mut changes, &mut example).unwrap();
+        let each = changes.into_iter().flat_map(|(place, links)| {
+            links.into_iter().map(move |(name, _)| (place, name)).collect::<Vec<_>>()
+        });
+        (each.collect(), example.built.len())
+    }
 
     #[test]
     fn each_change_is_found_with_few_builds() {
-        // The result of each link at 32 commits.
-        let once = |place: usize| usize::from(place >= 21);
-        let twice = |place: usize| [3, 30].iter().filter(|&&change| place >= change).count();
-        let result = |name: &str, place| if name == "once" { once(place) } else { twice(place) };
-        let mut built = std::collections::BTreeSet::new();
-        let mut changes = Changes::new();
-        let names = vec!["once".to_owned(), "twice".to_owned()];
-        narrow(0, 31, names, &mut changes, &mut |first, last, names| {
-            built.extend([first, last]);
-            let differ = names.into_iter().filter(|name| result(name, first) != result(name, last));
-            Ok(differ.map(|name| (name, "file out".to_owned())).collect())
-        })
-        .unwrap();
-        let found: Vec<_> = changes
-            .iter()
-            .flat_map(|(place, links)| links.iter().map(|(name, _)| (*place, name.as_str())))
-            .collect();
-        assert_eq!(found, [(3, "twice"), (21, "once"), (30, "twice")]);
-        assert!(built.len() < 16, "{built:?}");
+        let (changes, built) = found(&[]);
+        assert_eq!(changes, [(3, "twice"), (21, "once"), (30, "twice")].map(|(at, name)| (at, name.into())));
+        assert!(built < 16, "{built}");
+    }
+
+    #[test]
+    fn commits_that_do_not_build_are_passed_over() {
+        let (changes, _) = found(&[2, 15, 21, 22, 30]);
+        assert_eq!(changes, [(3, "twice"), (23, "once"), (31, "twice")].map(|(at, name)| (at, name.into())));
     }
 }

@@ -281,13 +281,23 @@ pub struct StripOptions {
     /// `--separate-debug-file`: the file for debug sections. An empty path stands for the usual one
     /// ([`super::Config::debug_file`]).
     pub separate_debug: Option<PathBuf>,
-    /// `--gdb-index`.
-    pub gdb_index: bool,
+    /// `--gdb-index`, and the version of its format.
+    pub gdb_index: Option<GdbIndexVersion>,
     /// `--debug-names`.
     pub debug_names: bool,
     /// `-z dead-reloc-in-nonalloc=` in order: a pattern for sections, and the value that a relocation against
     /// a discarded section leaves there. The last pattern that matches counts.
     pub dead_relocations: Vec<(Vec<u8>, u64)>,
+}
+
+/// A version of the format of `.gdb_index`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum GdbIndexVersion {
+    /// Version 7, which every gdb since 2012 reads.
+    #[default]
+    Seven,
+    /// Version 9, which also names the main function, for gdb 15 and later.
+    Nine,
 }
 
 /// Symbols and sections that are stripped.

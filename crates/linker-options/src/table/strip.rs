@@ -1,6 +1,6 @@
 //! Options that leave symbols and sections out of the output, and for relocations.
 
-use crate::config::{CompressDebug, CompressMethod, CompressSections, Discard, Icf, Strip};
+use crate::config::{CompressDebug, CompressMethod, CompressSections, Discard, GdbIndexVersion, Icf, Strip};
 use crate::spec::{OptionSpec, Reach, flag, optional, value};
 use crate::values::{number, path, shown, word};
 
@@ -103,11 +103,19 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
-    flag(&["gdb-index"], "Make .gdb_index, in which gdb looks up names and addresses", |state| {
-        state.config.strip.gdb_index = true;
-    }),
+    optional(
+        &["gdb-index"],
+        "VERSION",
+        "Make .gdb_index, in which gdb looks up names and addresses: 7 (default), or 9, which also names the main function, for gdb 15 and later",
+        |state, version| {
+            let versions = [("7", GdbIndexVersion::Seven), ("9", GdbIndexVersion::Nine)];
+            let version = version.map(|version| word(version, &versions)).transpose()?;
+            state.config.strip.gdb_index = Some(version.unwrap_or_default());
+            Ok(())
+        },
+    ),
     flag(&["no-gdb-index"], "Make no .gdb_index (default)", |state| {
-        state.config.strip.gdb_index = false;
+        state.config.strip.gdb_index = None;
     }),
     flag(&["debug-names"], "Join the name indexes (.debug_names) of all objects into one", |state| {
         state.config.strip.debug_names = true;

@@ -51,6 +51,7 @@ fn sample(option: &OptionSpec) -> &'static str {
         "identity" => "gnu",
         "android-memtag-mode" => "sync",
         "stats" => "json",
+        "gdb-index" => "9",
         "color-diagnostics" => "never",
         _ => "value",
     }
