@@ -121,6 +121,17 @@ bitflags! {
         const UNDEFINED = SymbolFlags::UNDEFINED.bits();
         /// [`SymbolFlags::GOT_BASE`].
         const GOT_BASE = SymbolFlags::GOT_BASE.bits();
+        /// All that is copied from the symbol's flags.
+        const OF_FLAGS = Self::IMPORTED.bits()
+            | Self::EXPORTED.bits()
+            | Self::ABSOLUTE.bits()
+            | Self::UNDEFINED_WEAK.bits()
+            | Self::FUNCTION.bits()
+            | Self::IFUNC.bits()
+            | Self::TLS.bits()
+            | Self::DISCARDED.bits()
+            | Self::UNDEFINED.bits()
+            | Self::GOT_BASE.bits();
         /// A script or an option defines the symbol. Only set for [`Self::ABSOLUTE`] ones.
         const ASSIGNED = 1 << 9;
         /// An object defines the symbol as an absolute number that 31 bits hold. Only set for GOT
@@ -138,11 +149,22 @@ bitflags! {
 }
 
 impl From<SymbolFlags> for SymbolFacts {
+    /// Copies the flags that are facts. Other flags have bits that are other facts here.
     #[inline]
     fn from(flags: SymbolFlags) -> Self {
-        SymbolFacts::from_bits_truncate(flags.bits())
+        SymbolFacts::from_bits_retain(flags.bits()) & SymbolFacts::OF_FLAGS
     }
 }
+
+/// No fact of its own shares a bit with one that is copied.
+const _: () = {
+    let own = SymbolFacts::ASSIGNED.bits()
+        | SymbolFacts::SMALL.bits()
+        | SymbolFacts::NO_DEFINITION.bits()
+        | SymbolFacts::FAR.bits()
+        | SymbolFacts::ODD.bits();
+    assert!(own & SymbolFacts::OF_FLAGS.bits() == 0);
+};
 
 /// The relocation that follows another one in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
