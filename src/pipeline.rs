@@ -398,6 +398,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     }
     // frozen: liveness.
     let live = keep_eh_frames::run(bound, sections, folds);
+    let live = find_tagged_globals::run(live);
     warn_symbols::run(&live);
     let ((found, groups), united) = rayon::join(
         || rayon::join(|| scan_relocations::run(&live), || merge_strings::run(&live, &used_pieces)),

@@ -141,7 +141,8 @@ bitflags! {
         const NO_DEFINITION = 1 << 13;
         /// The linker must not relax loads of the symbol's address from the GOT. Either relative addressing
         /// might not reach the symbol (its section belongs to the large code model, or
-        /// [`crate::passes::find_far_loads`] lists it), or the section with the relocation splits loads.
+        /// [`crate::passes::find_far_loads`] lists it), or the section with the relocation splits loads, or
+        /// only the dynamic linker knows the tag of the address.
         const FAR = 1 << 14;
         /// The symbol's address may be odd. Only set where [`crate::arch::Target::EVEN_TARGETS`] asks for it.
         const ODD = 1 << 15;

@@ -48,6 +48,23 @@ pub struct LandingPad {
     pub nop: [u8; 4],
 }
 
+/// Dynamic tags and section types of memory tagging.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryTagging {
+    /// The tag of the mode.
+    pub mode: i64,
+    /// The tag that says whether the heap is tagged.
+    pub heap: i64,
+    /// The tag that says whether stacks are.
+    pub stack: i64,
+    /// The tags of the address and the size of the table of tagged globals.
+    pub globals: [i64; 2],
+    /// The type of that table.
+    pub table: u32,
+    /// The type of the sections in objects whose relocations name tagged globals.
+    pub marks: u32,
+}
+
 /// Numbers of the relocations by which the dynamic linker signs pointers, on machines where the processor
 /// checks signatures (PAuth ABI Extension to ELF for the Arm 64-bit Architecture, "AUTH variant Dynamic
 /// Relocations").
@@ -210,8 +227,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// The symbol version of C libraries whose TLS descriptors keep all registers but the result's, as code
     /// assumes.
     const TLS_DESC_VERSION: Option<&'static [u8]> = None;
-    /// Dynamic tags for the mode of memory tagging, and for whether the heap and the stacks are tagged.
-    const MEMORY_TAGS: Option<[i64; 3]> = None;
+    /// The numbers of memory tagging, if the machine has it.
+    const MEMORY_TAGS: Option<MemoryTagging> = None;
     /// The bit of `st_other` that marks functions whose calling convention lazy binding would break, and the
     /// dynamic tag that announces calls of such functions.
     const VARIANT_CALLS: Option<(u8, i64)> = None;

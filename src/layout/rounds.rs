@@ -158,11 +158,13 @@ impl<'p, 'a> Rounds<'p, 'a> {
     }
 }
 
-/// The sizes of Android's packed relocations and of signed pointers' tables, which depend on addends, and of
-/// the unwind table, which depends on distances to language-specific data: so on the addresses of symbols.
+/// The sizes of Android's packed relocations and of signed pointers' tables, which depend on addends, of the
+/// unwind table, which depends on distances to language-specific data, and of the table of tagged globals: so
+/// on the addresses of symbols.
 fn needed_by_symbols<T: Target>(link: Geometry<'_, T>) -> (Geometry<'_, T>, Vec<(Kind, u64)>) {
     let is_signed = relr::is_used(&link, Kind::SignedRelrDyn);
-    if !android::is_wanted(&link) && link.unwind_table.is_none() && !is_signed {
+    let is_tagged = !link.tagged.is_empty();
+    if !android::is_wanted(&link) && link.unwind_table.is_none() && !is_signed && !is_tagged {
         return (link, Vec::new());
     }
     let located = Located { values: values::all(&link), geometry: link };

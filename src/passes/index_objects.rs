@@ -239,12 +239,14 @@ fn index_object<'a, T: Target>(
         if call_graph::is_profile(header) {
             object.profile = index as u32;
         }
+        // Marks of tagged variables are for linkers.
+        let marks = T::MEMORY_TAGS.map(|tagging| tagging.marks);
         // The build-id of an input names that file (an output of `-r`), not this output.
         let foreign_id = kind == elf::SHT_NOTE && object.section_name(index) == b".note.gnu.build-id";
         let excluded = foreign_id
             || mode != OutputMode::Relocatable
                 && (flags & elf::SHF_EXCLUDE != 0
-                    || flags & ALLOC == 0 && call_graph::is_profile(header)
+                    || flags & ALLOC == 0 && (call_graph::is_profile(header) || marks == Some(kind))
                     || flags & ALLOC == 0
                         && matches!(mode, OutputMode::Executable { .. })
                         && is_warning(header, || is_warning_name(object.section_name(index))));

@@ -7,20 +7,22 @@
 use crate::arch::Target;
 use crate::cli::UnwindTableMode;
 use crate::frames::{KeptFrames, eh_merge, unwind_table};
-use crate::phase::{Bound, Folds, Live, SectionStates};
+use crate::phase::{Bound, Folds, Live, SectionStates, TaggedGlobals};
 use crate::tables::section::Kind;
 
 /// Gives the kept records their offsets in the output's `.eh_frame`.
 pub fn run<'a, T: Target>(bound: Bound<'a, T>, sections: SectionStates, folds: Folds) -> Live<'a, T> {
+    let tagged = TaggedGlobals::default();
     if !makes_eh_frame(&bound, &sections) {
-        return Live { bound, sections, folds, kept_frames: KeptFrames::default(), unwind_table: None };
+        let kept_frames = KeptFrames::default();
+        return Live { bound, sections, folds, kept_frames, unwind_table: None, tagged };
     }
     let mode = bound.config.unwind.table.filter(|_| is_made(&bound, &sections, Kind::UnwindTable));
     let unwind_table = mode.and_then(|mode| {
         unwind_table::choose(&bound, &sections, &bound.frames, mode == UnwindTableMode::Replace)
     });
     let kept_frames = eh_merge::assign_offsets(&bound, &sections, &bound.frames, unwind_table.as_ref());
-    Live { bound, sections, folds, kept_frames, unwind_table }
+    Live { bound, sections, folds, kept_frames, unwind_table, tagged }
 }
 
 /// Whether the linker makes an `.eh_frame` from the records. A script that discards that section discards all

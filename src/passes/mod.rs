@@ -18,6 +18,7 @@ pub mod extract_members;
 pub mod find_eh_frames;
 pub mod find_far_loads;
 pub mod find_library_definitions;
+pub mod find_tagged_globals;
 pub mod find_unused_pads;
 pub mod fold_sections;
 pub mod index_debug_info;

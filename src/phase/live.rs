@@ -3,7 +3,7 @@
 //! `collect_garbage` marks live sections, and `fold_sections` folds equal sections into a leader. Then
 //! `keep_eh_frames` keeps the records of live functions that are not folded. No later pass changes liveness.
 
-use super::{Bound, Folds, SectionStates, builds_on};
+use super::{Bound, Folds, SectionStates, TaggedGlobals, builds_on};
 use crate::arch::Target;
 use crate::frames::{KeptFrames, UnwindTable};
 
@@ -19,6 +19,8 @@ pub struct Live<'a, T: Target> {
     pub kept_frames: KeptFrames,
     /// What becomes a table of version 2 (`--unwind-table`).
     pub unwind_table: Option<UnwindTable>,
+    /// The variables whose memory the dynamic linker tags. `find_tagged_globals` fills it in.
+    pub tagged: TaggedGlobals,
 }
 
 builds_on!(['a, T: Target] Live<'a, T>, bound: Bound<'a, T>);

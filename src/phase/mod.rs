@@ -35,6 +35,7 @@ mod section_states;
 mod session;
 mod synthesized;
 mod tables;
+mod tagged_globals;
 
 pub use arranged::{Arranged, OutputGroup, OutputRelocations};
 pub use bound::{Bound, split_locals};
@@ -56,3 +57,4 @@ pub use section_states::{SectionState, SectionStates};
 pub use session::Session;
 pub use synthesized::{CommonPlace, Synthesized};
 pub use tables::Tables;
+pub use tagged_globals::{TaggedGlobal, TaggedGlobals};

@@ -148,13 +148,14 @@ impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
         let apply = &mut self.apply;
         let Some(at) = apply.position(offset) else { return };
         if let Some(kind) = action.dynamic {
+            let known = |apply: &Apply<'_, '_, T>| {
+                if in_place { apply.in_place(kind, index, symbol, addend) } else { 0 }
+            };
+            let site = DynRelocSite::new(apply.section, offset, symbol, addend, kind);
             let value = match kind {
-                DynamicKind::SignedRelative => {
-                    let site = DynRelocSite::new(apply.section, offset, symbol, addend, kind);
-                    dynamic::lower_half(apply.link, &site) as i64
-                }
-                kind if in_place => apply.in_place(kind, index, symbol, addend),
-                _ => 0,
+                DynamicKind::SignedRelative => dynamic::lower_half(apply.link, &site) as i64,
+                _ if apply.link.tagged.is_empty() => known(apply),
+                _ => dynamic::beside_tags(apply.link, &site).unwrap_or_else(|| known(apply)),
             };
             T::write_field(info.field, &mut apply.out[at..], value);
             return;

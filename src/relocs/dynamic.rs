@@ -7,11 +7,11 @@
 //! both walk the same sources with the same functions.
 
 use super::address;
-use super::slots::{self, Word};
+use super::slots::{self, Packs, Word, packs};
 use crate::arch::Target;
 use crate::decision::decide::DynamicKind;
 use crate::decision::site::DynRelocSite;
-use crate::phase::{DynamicRow, Geometry, Inputs, Live, Located, Numbered, Scanned, SectionState};
+use crate::phase::{DynamicRow, Geometry, Inputs, Live, Located, Numbered, Scanned};
 use crate::symbols::{Needs, SymbolFlags};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
@@ -54,35 +54,15 @@ impl Counts {
         self.other += more.other;
     }
 
-    fn word<T: Target>(&mut self, link: &Inputs<'_, T>, packs: Packs, word: Word) {
+    fn word<T: Target>(&mut self, link: &Live<'_, T>, packs: Packs, row: &DynamicRow, word: Word) {
         match word.relocation.map(|relocation| relocation.kind) {
             None => {}
-            Some(kind) if kind == T::DYNAMIC.relative && packs.plain => self.packed += 1,
+            Some(kind) if is_packed_word(link, packs, row, kind) => self.packed += 1,
             Some(kind) if kind == T::DYNAMIC.relative => self.relative += 1,
             Some(kind) if is_for_start_up::<T>(kind, irelative_in_plt(link)) => self.irelative += 1,
             Some(_) => self.other += 1,
         }
     }
-}
-
-/// Which relative relocations at even addresses go into packed tables. They stay in `.rela.dyn` if the script
-/// discards the table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Packs {
-    /// Plain ones, into `.relr.dyn`.
-    pub plain: bool,
-    /// Those of signed pointers, into `.relr.auth.dyn`.
-    pub signed: bool,
-}
-
-/// The tables that this output has.
-pub fn packs<T: Target>(link: &Live<'_, T>) -> Packs {
-    let is_placed = |kind| {
-        let table = link.synthetic.find(kind).map(|row| link.synthetic_id(row));
-        table.is_some_and(|id| !link.sections.is(id, SectionState::DISCARDED_BY_SCRIPT))
-    };
-    let wanted = link.config.relocations.pack_relative;
-    Packs { plain: wanted && is_placed(Kind::RelrDyn), signed: wanted && is_placed(Kind::SignedRelrDyn) }
 }
 
 /// Whether start-up code carries out relocations of this type, if no dynamic linker does (`alone`): results
@@ -103,9 +83,17 @@ fn is_of_plt<T: Target>(row: &DynamicRow, kind: u32) -> bool {
     kind == T::DYNAMIC.irelative && row.plt_got.is_some()
 }
 
-/// Whether a packed table can express a place. It can if the address will be even.
+/// Whether a packed table can express a place. It can if the address will be even. The place of an address of
+/// a tagged global must be free to say where the tag comes from ([`beside_tags`]).
 fn is_packable<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> bool {
-    site.offset().is_multiple_of(2) && link.section_info(site.section).align >= 2
+    site.offset().is_multiple_of(2)
+        && link.section_info(site.section).align >= 2
+        && !link.tagged.has(site.symbol)
+}
+
+/// Whether `.relr.dyn` has the relocation of a row's word of the GOT.
+fn is_packed_word<T: Target>(link: &Live<'_, T>, packs: Packs, row: &DynamicRow, kind: u32) -> bool {
+    packs.plain && kind == T::DYNAMIC.relative && !link.tagged.has(row.symbol)
 }
 
 /// The kind of a site, now that all needs are known. If an `STT_GNU_IFUNC` function has a canonical PLT
@@ -146,7 +134,7 @@ pub fn count<T: Target>(link: &Numbered<'_, T>) -> Counts {
             sum.add(more);
             sum
         });
-    slots::for_all_words(link, |_, word| counts.word(link, packs, word));
+    slots::for_all_words(link, |row, word| counts.word(link, packs, row, word));
     counts.other += link.copies.all.len() as u64;
     counts
 }
@@ -182,6 +170,22 @@ fn signed_target<T: Target>(link: &Located<'_, T>, site: &DynRelocSite) -> u64 {
 /// address. Otherwise the addend is in `.rela.dyn`, and these bits are 0.
 pub fn lower_half<T: Target>(link: &Located<'_, T>, site: &DynRelocSite) -> u64 {
     if packs(link).signed && is_signed_packed(link, site) { signed_target(link, site) } else { 0 }
+}
+
+/// What the linker writes into a place that `.rela.dyn` makes relative, in an output with tagged globals.
+/// `None` for other places.
+///
+/// The dynamic linker takes the tag from the memory at the address plus what the place holds (Memtag ABI,
+/// "Extended semantics of `R_AARCH64_RELATIVE`"). If the address is outside its variable, the place leads it
+/// back to the start of the variable. Otherwise it must hold 0.
+pub fn beside_tags<T: Target>(link: &Located<'_, T>, site: &DynRelocSite) -> Option<i64> {
+    if settled_kind(link, site) != DynamicKind::Relative {
+        return None;
+    }
+    type_of_site(link, packs(link), site)?;
+    let size = link.tagged.size(site.symbol);
+    let is_inside = size.is_none_or(|size| u64::try_from(site.addend).is_ok_and(|addend| addend < size));
+    Some(if is_inside { 0 } else { site.addend.wrapping_neg() })
 }
 
 /// The type of an entry of a settled kind.
@@ -260,8 +264,8 @@ pub fn own<T: Target>(link: &Located<'_, T>) -> Vec<Entry> {
     let (packs, all_in_plt) = (packs(link), irelative_in_plt(link));
     let mut entries = Vec::new();
     for_each_got_entry(link, |row, entry| {
-        let is_elsewhere = packs.plain && entry.kind == T::DYNAMIC.relative
-            || !all_in_plt && is_of_plt::<T>(row, entry.kind);
+        let is_elsewhere =
+            is_packed_word(link, packs, row, entry.kind) || !all_in_plt && is_of_plt::<T>(row, entry.kind);
         if !is_elsewhere {
             entries.push(entry);
         }
@@ -291,8 +295,9 @@ pub fn packed_places<T: Target>(link: &Geometry<'_, T>) -> Vec<u64> {
         })
         .collect();
     let got = address::of_synthetic(link, Kind::Got);
-    slots::for_all_words(link, |_, word| {
-        if word.relocation.is_some_and(|relocation| relocation.kind == T::DYNAMIC.relative) {
+    let packs = packs(link);
+    slots::for_all_words(link, |row, word| {
+        if word.relocation.is_some_and(|relocation| is_packed_word(link, packs, row, relocation.kind)) {
             places.push(got.wrapping_add(u64::from(word.index.number()) * 8));
         }
     });

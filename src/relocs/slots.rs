@@ -8,8 +8,9 @@ use crate::arch::Target;
 use crate::arch::target::SignedRelocations;
 use crate::cli::Config;
 use crate::ids::{Slot, SymbolId};
-use crate::phase::{DynamicRow, Located, Numbered};
+use crate::phase::{DynamicRow, Live, Located, Numbered, SectionState};
 use crate::symbols::SymbolFlags;
+use crate::tables::section::Kind;
 
 /// One word of `.got`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,12 +79,18 @@ impl Word {
         Word { index, content, relocation: Some(relocation) }
     }
 
-    /// A word with an address of this output. It needs a relative relocation if the load address is unknown.
-    fn local<T: Target>(link: &Numbered<'_, T>, index: Slot, content: Content) -> Self {
+    /// A word with an address of this output, for this symbol. It needs a relative relocation if the load
+    /// address is unknown.
+    fn local<T: Target>(link: &Numbered<'_, T>, id: SymbolId, index: Slot, content: Content) -> Self {
         if !link.mode.position_independent {
             return Word::fixed(index, content);
         }
-        let before = if fills_places::<T>(link.config) { Before::Content } else { Before::Nothing };
+        let fills = if link.tagged.is_empty() {
+            fills_places::<T>(link.config)
+        } else {
+            packs(link).plain && !link.tagged.has(id)
+        };
+        let before = if fills { Before::Content } else { Before::Nothing };
         let relocation = WordRelocation { kind: T::DYNAMIC.relative, symbol: None, before };
         Word { index, content, relocation: Some(relocation) }
     }
@@ -104,8 +111,28 @@ impl Word {
     }
 }
 
+/// Which relative relocations at even addresses go into packed tables. They stay in `.rela.dyn` if the script
+/// discards the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packs {
+    /// Plain ones, into `.relr.dyn`.
+    pub plain: bool,
+    /// Those of signed pointers, into `.relr.auth.dyn`.
+    pub signed: bool,
+}
+
+/// The tables that this output has.
+pub fn packs<T: Target>(link: &Live<'_, T>) -> Packs {
+    let is_placed = |kind| {
+        let table = link.synthetic.find(kind).map(|row| link.synthetic_id(row));
+        table.is_some_and(|id| !link.sections.is(id, SectionState::DISCARDED_BY_SCRIPT))
+    };
+    let wanted = link.config.relocations.pack_relative;
+    Packs { plain: wanted && is_placed(Kind::RelrDyn), signed: wanted && is_placed(Kind::SignedRelrDyn) }
+}
+
 /// Whether the places of dynamic relocations also hold the value as the linker knows it. With `.relr.dyn`,
-/// they must.
+/// they must. In an output with tagged globals, only the places in that table hold it.
 pub(super) fn fills_places<T: Target>(config: &Config) -> bool {
     config.relocations.apply_dynamic.unwrap_or(T::APPLY_DYNAMIC) || config.relocations.pack_relative
 }
@@ -125,9 +152,9 @@ pub fn for_each_word<T: Target>(link: &Numbered<'_, T>, row: &DynamicRow, mut vi
         visit(match () {
             () if imported => Word::imported(slot, dynamic.glob_dat, id),
             // The function's address is that of its PLT entry.
-            () if flags.contains(SymbolFlags::IFUNC) => Word::local(link, slot, Content::PltEntry),
+            () if flags.contains(SymbolFlags::IFUNC) => Word::local(link, id, slot, Content::PltEntry),
             () if flags.contains(SymbolFlags::ABSOLUTE) => Word::fixed(slot, Content::Address),
-            () => Word::local(link, slot, Content::Address),
+            () => Word::local(link, id, slot, Content::Address),
         });
     }
     if let Some(slot) = row.got_tp {

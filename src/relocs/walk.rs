@@ -135,7 +135,8 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
             facts |= slot_facts(self.link, symbol, facts);
             let is_far = !self.link.far_loads.is_empty()
                 && self.link.far_loads.binary_search(&(self.section, symbol)).is_ok();
-            if is_far || *self.splits_loads.get_or_init(|| T::splits_loads(self.relocations)) {
+            let must_load = is_far || self.link.tagged.has(symbol);
+            if must_load || *self.splits_loads.get_or_init(|| T::splits_loads(self.relocations)) {
                 facts |= SymbolFacts::FAR;
             }
         }

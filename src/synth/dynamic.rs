@@ -241,10 +241,15 @@ fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
         list.number(tag, 0u64);
     }
     let tags = list.link.config.notes.memory_tags;
-    if let (Some([mode, heap, stack]), Some(wanted)) = (T::MEMORY_TAGS, tags.mode) {
-        list.number(mode, u64::from(wanted == MemoryTagMode::Asynchronous));
-        list.number(heap, u64::from(tags.heap));
-        list.number(stack, u64::from(tags.stack));
+    if let (Some(numbers), Some(wanted)) = (T::MEMORY_TAGS, tags.mode) {
+        list.number(numbers.mode, u64::from(wanted == MemoryTagMode::Asynchronous));
+        list.number(numbers.heap, u64::from(tags.heap));
+        list.number(numbers.stack, u64::from(tags.stack));
+        if list.has(Kind::TaggedGlobals) {
+            let [address, size] = numbers.globals;
+            list.push(address, Value::AddressOf(Kind::TaggedGlobals));
+            list.push(size, Value::SizeOf(Kind::TaggedGlobals));
+        }
     }
 }
 

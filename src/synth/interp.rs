@@ -17,6 +17,11 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
     })
 }
 
+/// Whether a dynamic linker starts the output.
+pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
+    path(link).is_some()
+}
+
 /// The path; `None` if no dynamic linker starts the output.
 fn path<'a, T: Target>(link: &Inputs<'a, T>) -> Option<&'a [u8]> {
     let config = link.config;

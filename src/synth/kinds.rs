@@ -29,6 +29,7 @@ pub fn of<T: Target>(kind: Kind) -> Synthesis<T> {
         Kind::RelaDyn => reldyn::rela_dyn(),
         Kind::RelrDyn => relr::synthesis(),
         Kind::SignedRelrDyn => relr::signed(),
+        Kind::TaggedGlobals => tagged_globals::synthesis(),
         Kind::Dynamic => dynamic::synthesis(),
         Kind::CopyData => copy::data(),
         Kind::CopyRelro => copy::relro(),

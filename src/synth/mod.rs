@@ -42,5 +42,6 @@ pub mod symbol_versions;
 pub mod symtab;
 pub mod symtab_entries;
 pub mod synthesis;
+pub mod tagged_globals;
 pub mod thunks;
 mod unwind_table;

@@ -16,6 +16,7 @@ use crate::phase::{Extent, Located, Numbered};
 use crate::region::{Region, copy_bytes};
 use crate::relocs::address;
 use crate::relocs::dynamic::{self, Entry};
+use crate::relocs::slots::packs;
 use crate::symbols::SymbolFlags;
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use rayon::prelude::*;
@@ -178,7 +179,7 @@ impl<'l> Order<'l> {
         let resolvers = Resolvers::new(link);
         let goes_by_address =
             |kind: u32| if combine { kind == T::DYNAMIC.relative } else { kind != T::DYNAMIC.irelative };
-        let packs = dynamic::packs(link);
+        let packs = packs(link);
         let sites = &link.reloc_needs.sites[..];
         let found: Vec<(Vec<Stretch>, Vec<Entry>)> = sites
             .par_iter()

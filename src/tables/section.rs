@@ -69,6 +69,8 @@ kinds! {
         RelrDyn,
         /// `.relr.auth.dyn`: the same for signed pointers.
         SignedRelrDyn,
+        /// `.memtag.globals.dynamic`: where the tagged globals lie.
+        TaggedGlobals,
         /// `.dynamic`.
         Dynamic,
         /// `.dynbss`: copies of libraries' data.

@@ -277,7 +277,8 @@ pub static WORDS: &[ZSpec] = &[
     value(
         &["memtag-mode"],
         "MODE",
-        "Ask for memory tagging (AArch64), with faults at the access (sync) or later (async), or for none",
+        "Ask for memory tagging (AArch64), also of marked global variables, with faults at the access (sync) or \
+         later (async), or for none",
         |state, mode| {
             state.config.notes.memory_tags.mode = word(mode, MEMORY_TAG_MODES)?;
             Ok(())

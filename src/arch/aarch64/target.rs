@@ -6,7 +6,8 @@ use super::{AArch64, instructions, plt, relax, relocs, thunks};
 use crate::arch::machine::FEATURE_BTI;
 use crate::arch::relocation::{Mode, Relaxed, RelocExpr, Site};
 use crate::arch::target::{
-    DynamicRelocations, PltEntry, PltFrame, PltPart, PltShape, RelocInfo, SignedRelocations, Target,
+    DynamicRelocations, MemoryTagging, PltEntry, PltFrame, PltPart, PltShape, RelocInfo, SignedRelocations,
+    Target,
 };
 use crate::arch::thunk::{Reach, ThunkForm, ThunkSpec};
 use crate::cli::{Machine, PropertyOptions, RelocationOptions};
@@ -76,9 +77,16 @@ impl Target for AArch64 {
     const SEPARATE_CODE: bool = false;
     /// `STO_AARCH64_VARIANT_PCS`, `DT_AARCH64_VARIANT_PCS`.
     const VARIANT_CALLS: Option<(u8, i64)> = Some((0x80, 0x7000_0005));
-    /// `DT_AARCH64_MEMTAG_MODE`, `DT_AARCH64_MEMTAG_HEAP`, `DT_AARCH64_MEMTAG_STACK` (Memtag ABI Extension to
-    /// ELF for the Arm 64-bit Architecture, "Dynamic Section").
-    const MEMORY_TAGS: Option<[i64; 3]> = Some([0x7000_0009, 0x7000_000b, 0x7000_000c]);
+    /// `DT_AARCH64_MEMTAG_*` and `SHT_AARCH64_MEMTAG_GLOBALS_*` (Memtag ABI Extension to ELF for the Arm
+    /// 64-bit Architecture, "Dynamic Section", "Section Types").
+    const MEMORY_TAGS: Option<MemoryTagging> = Some(MemoryTagging {
+        mode: 0x7000_0009,
+        heap: 0x7000_000b,
+        stack: 0x7000_000c,
+        globals: [0x7000_000d, 0x7000_000f],
+        table: 0x7000_0008,
+        marks: 0x7000_0007,
+    });
     const TLS_REWRITES_ALL: bool = false;
     const UNDEFINED_WEAK_IS_PLACE: bool = true;
     const THUNKS: Option<ThunkSpec> = Some(thunks::SPEC);
