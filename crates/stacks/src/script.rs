@@ -212,12 +212,14 @@ fn head(line: &str) -> Option<Head<'_>> {
         Some((pid, tid)) => Some((pid.parse().ok()?, tid.parse().ok()?)),
         None => word.parse().ok().map(|tid| (tid, tid)),
     };
-    // Names of threads may have spaces and numbers, so the thread is the last such word before a time, a
-    // processor or an event.
+    // Names of threads may have spaces, numbers and signs, so the thread is the first such word that stands
+    // before a time, a processor or an event.
     let words: Vec<(usize, &str)> = words(line).collect();
     let is_after = |word: &str| word.ends_with(':') || word.starts_with('[');
-    let at = words.iter().position(|(_, word)| is_after(word))?.checked_sub(1)?;
-    let (start, (pid, tid)) = (words[at].0, numbers(words[at].1)?);
+    let thread = |pair: &[(usize, &str)]| numbers(pair[0].1).filter(|_| is_after(pair[1].1));
+    let (at, (pid, tid)) =
+        words.windows(2).enumerate().skip(1).find_map(|(at, pair)| Some((at, thread(pair)?)))?;
+    let start = words[at].0;
     let name = line[..start].trim();
     let mut found = Head { name, pid, tid, period: 1, ..Head::default() };
     for (_, word) in &words[at + 1..] {
@@ -303,6 +305,8 @@ mod tests {
             (short.name, short.tid, short.time, short.period),
             ("python3", 41, Some(5_500_000_000), 1)
         );
+        let signs = head("[a] b: 41/42 [001] 5.5: cycles:").unwrap();
+        assert_eq!((signs.name, signs.pid, signs.tid), ("[a] b:", 41, 42));
         for none in ["", "python3", "  4 5 6:", "a b c: d", "# captured on: Mon", "PERFILE2"] {
             assert_eq!(head(none), None, "{none}");
         }

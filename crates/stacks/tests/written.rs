@@ -110,6 +110,27 @@ fn the_text_of_perf_script_is_read() {
     assert!(wrong.starts_with("line 2: expected a frame"), "{wrong}");
 }
 
+/// What perf prints of names is read again, whatever they contain.
+#[test]
+fn odd_names_of_threads_are_read_again() {
+    for (name, again) in [
+        ("\u{1}\u{2} a", "a"),
+        ("[a] b:", "[a] b:"),
+        ("\n \u{85}", ":-1"),
+        ("a\u{1}b", "a b"),
+        ("7 8", "7 8"),
+    ] {
+        let text = "x 41/42 [001] 7.250000: 100 cpu-clock: \n\t 401080 leaf+0x10 (/bin/prog)\n";
+        let mut kept = stacks::script::read(text.as_bytes(), "t").unwrap();
+        kept.profile.threads[0].name = name.to_owned();
+        let mut written = Vec::new();
+        write(Format::Text, kept.named(), &mut written).unwrap();
+        let second = stacks::script::read(&written, "t").unwrap();
+        let thread = &second.profile.threads[0];
+        assert_eq!((thread.name.as_str(), thread.pid, thread.tid), (again, 41, 42), "{name:?}");
+    }
+}
+
 /// A JIT compiler may use one address for many functions. Each keeps its name, and none costs more than the
 /// one before.
 #[test]

@@ -91,8 +91,9 @@ fn add_name(name: &str, to: &mut Vec<u8>) {
 }
 
 fn add_head(row: &Row, thread: &Thread, event: &str, to: &mut Vec<u8>) {
-    let name = if thread.name.is_empty() { ":-1" } else { &thread.name };
-    add_name(name, to);
+    // A line that begins with a blank is a frame.
+    let name = thread.name.trim_matches(|letter: char| letter.is_control() || letter.is_whitespace());
+    add_name(if name.is_empty() { ":-1" } else { name }, to);
     to.push(b' ');
     decimal(thread.pid.into(), 0, to);
     to.push(b'/');
@@ -112,7 +113,7 @@ fn add_head(row: &Row, thread: &Thread, event: &str, to: &mut Vec<u8>) {
     to.push(b' ');
     decimal(row.period, 0, to);
     to.push(b' ');
-    to.extend_from_slice(event.as_bytes());
+    add_name(event, to);
     to.extend_from_slice(b":\n");
 }
 
