@@ -7,7 +7,8 @@
 //!
 //! If the disk is full, the system kills a process that touches a mapped page without a block (`SIGBUS`). So
 //! the linker reserves the whole file before it maps it. On file systems that cannot reserve, it makes the
-//! output in memory and writes it.
+//! output in memory and writes it. It does the same if there is no address space for the mapping
+//! (`ulimit -v`): the heap reserves more than it uses, and the output often fits there.
 
 use super::temporary::Temporary;
 use crate::diag::{Code, Diagnostic};
@@ -18,17 +19,58 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// An output file that is being made.
 pub struct OutputFile {
     path: PathBuf,
-    bytes: MmapMut,
+    bytes: Bytes,
     place: Place,
     /// The writes that do not go through the mapping.
     writers: Writers,
+}
+
+/// The bytes of an output.
+enum Bytes {
+    Mapped(MmapMut),
+    Heap(Vec<u8>),
+}
+
+impl Bytes {
+    /// Zeros in memory.
+    fn zeros(length: usize) -> io::Result<Bytes> {
+        MmapMut::map_anon(length).map(Bytes::Mapped).or_else(|error| Self::in_heap(length).ok_or(error))
+    }
+
+    /// Zeros in the heap, if it has room.
+    fn in_heap(length: usize) -> Option<Bytes> {
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).ok()?;
+        bytes.resize(length, 0);
+        Some(Bytes::Heap(bytes))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Mapped(bytes) => bytes,
+            Bytes::Heap(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for Bytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Bytes::Mapped(bytes) => bytes,
+            Bytes::Heap(bytes) => bytes,
+        }
+    }
 }
 
 /// The path that means standard output (`-o -`).
@@ -56,37 +98,27 @@ impl OutputFile {
         let length = usize::try_from(size).map_err(|_| ErrorKind::FileTooLarge)?;
         let path = path.to_path_buf();
         if path.as_os_str() == STANDARD {
-            return Ok(OutputFile {
-                path,
-                bytes: MmapMut::map_anon(length)?,
-                place: Place::Standard,
-                writers: Writers::default(),
-            });
+            return Ok(Self::of(path, Bytes::zeros(length)?, Place::Standard));
         }
         if is_special(&path) {
-            return Ok(OutputFile {
-                path,
-                bytes: MmapMut::map_anon(length)?,
-                place: Place::Existing,
-                writers: Writers::default(),
-            });
+            return Ok(Self::of(path, Bytes::zeros(length)?, Place::Existing));
         }
         let temporary = Temporary::create(&path, if executable { 0o777 } else { 0o666 })?;
         if reserve(temporary.file(), size, holes)? {
             // SAFETY: the file was created a moment ago under a name that only links to this
             // output use, which leave a locked file alone, and has the size that is mapped. Another
             // process that truncates it nevertheless breaks any program that maps it.
-            let bytes = unsafe { MmapMut::map_mut(temporary.file())? };
-            Ok(OutputFile { path, bytes, place: Place::Mapped(temporary), writers: Writers::default() })
-        } else {
-            let bytes = MmapMut::map_anon(length)?;
-            Ok(OutputFile {
-                path,
-                bytes,
-                place: Place::Written(temporary, holes.to_vec()),
-                writers: Writers::default(),
-            })
+            match unsafe { MmapMut::map_mut(temporary.file()) } {
+                Ok(bytes) => return Ok(Self::of(path, Bytes::Mapped(bytes), Place::Mapped(temporary))),
+                Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => {}
+                Err(error) => return Err(error),
+            }
         }
+        Ok(Self::of(path, Bytes::zeros(length)?, Place::Written(temporary, holes.to_vec())))
+    }
+
+    fn of(path: PathBuf, bytes: Bytes, place: Place) -> OutputFile {
+        OutputFile { path, bytes, place, writers: Writers::default() }
     }
 
     /// The bytes of the whole file, for passes to fill.
@@ -272,6 +304,19 @@ mod tests {
         let metadata = fs::metadata(&path).unwrap();
         assert_eq!(metadata.len(), hole.end + 5);
         assert!(metadata.blocks() * 512 < 4 << 20, "{} blocks", metadata.blocks());
+    }
+
+    #[test]
+    fn an_output_in_the_heap_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let temporary = Temporary::create(&path, 0o666).unwrap();
+        let bytes = Bytes::in_heap(5).unwrap();
+        let mut output = OutputFile::of(path.clone(), bytes, Place::Written(temporary, Vec::new()));
+        output.bytes().copy_from_slice(b"bytes");
+        output.commit().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"bytes");
+        assert!(Bytes::in_heap(usize::MAX / 2).is_none());
     }
 
     #[test]

@@ -70,6 +70,17 @@ fn sections_that_share_their_bytes() {
     assert_eq!(work.elf_unchecked("out").section(".x").size, 3 * size as u64);
 }
 
+/// Sections of zeros that are all the same bytes, which an option asks the linker to read.
+#[test]
+fn sections_that_share_their_zeros() {
+    let work = Work::new();
+    let start = start(&work);
+    let zeros = Header { range: (64, 400_000), ..PLAIN };
+    work.write("shared", file(&vec![0; 400_000], b"\0.x\0", &vec![zeros; 4000]));
+    let outcome = within(&work, &["--zero-to-bss", &start, "shared"]);
+    outcome.fails().says(&["shared: ", "the contents of its sections overlap beyond measure"]);
+}
+
 /// Dynamic sections of a library that have the same entries.
 #[test]
 fn dynamic_sections_that_share_their_bytes() {

@@ -2,8 +2,8 @@
 //! exceed the limits of `proportion`.
 
 use crate::proportion::{lines, named, within};
-use crate::support::Work;
 use crate::support::elf_write::{RawSection, RawSymbol, object};
+use crate::support::{Work, machine};
 
 /// Each member needs the one before it, so each pass over the archive takes one more.
 #[test]
@@ -131,4 +131,30 @@ fn packed_sections_that_say_that_they_are_large() {
         work.write("packed", object(&vec![packed; 2000], &[]));
         within(&work, &[&start, "packed"]).fails().says(&["cannot unpack", "0x10000000000"]);
     }
+}
+
+/// Functions with landing pads in one section, and as many instructions that load addresses in it.
+#[test]
+fn landing_pads_among_loads_of_addresses() {
+    let work = Work::new();
+    let functions = lines(100_000, |n| format!("f{n}: endbr64\nlea f{}(%rip), %rax", n * 7 % 100_000));
+    let object = work.s("object", &format!(".globl _start\n_start: ret\n{functions}"));
+    within(&work, &["-z", "rewrite-endbr", &object]).ok();
+}
+
+/// Marks of variables that the dynamic linker tags, each of them twice.
+#[test]
+fn marks_of_tagged_variables() {
+    machine::check(&machine::AARCH64, |machine| {
+        let work = Work::on(machine);
+        let marks = lines(100_000, |n| format!(".reloc 0, R_AARCH64_NONE, v{}", n % 50_000));
+        let variables =
+            lines(50_000, |n| format!(".globl v{n}\n.type v{n}, %object\n.size v{n}, 16\nv{n}: .zero 16"));
+        let section = ".section .memtag.globals.static,\"\",%0x70000007";
+        let text = format!("{section}\n.zero 1\n{marks}.data\n.balign 16\n{variables}");
+        let object = work.s("object", &text);
+        within(&work, &["-shared", "-z", "memtag-mode=sync", &object]).ok();
+        let elf = work.elf_unchecked("out");
+        assert!(elf.section(".memtag.globals.dynamic").data.len() >= 50_000);
+    });
 }
