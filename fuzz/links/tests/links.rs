@@ -124,6 +124,11 @@ fn kept_descriptions_are_linked_or_refused() {
     }
 }
 
+#[test]
+fn kept_debug_information_is_indexed_or_refused() {
+    kept("debug").iter().for_each(|(_, bytes)| exercise_debug(bytes));
+}
+
 /// Each number of a section with debug information may become another; see `debug`.
 #[test]
 fn damaged_debug_information_is_indexed_or_refused() {
