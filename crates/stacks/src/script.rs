@@ -212,26 +212,34 @@ fn head(line: &str) -> Option<Head<'_>> {
         Some((pid, tid)) => Some((pid.parse().ok()?, tid.parse().ok()?)),
         None => word.parse().ok().map(|tid| (tid, tid)),
     };
-    // Names of threads may have spaces, numbers and signs, so the thread is the first such word that stands
-    // before a time, a processor or an event.
+    // Names of threads may have spaces, numbers and signs. So the thread is the last word of two numbers, or
+    // else the first number that stands before a time, a processor or an event.
     let words: Vec<(usize, &str)> = words(line).collect();
     let is_after = |word: &str| word.ends_with(':') || word.starts_with('[');
-    let thread = |pair: &[(usize, &str)]| numbers(pair[0].1).filter(|_| is_after(pair[1].1));
-    let (at, (pid, tid)) =
-        words.windows(2).enumerate().skip(1).find_map(|(at, pair)| Some((at, thread(pair)?)))?;
-    let start = words[at].0;
+    let of_two = |&at: &usize| words[at].1.contains('/') && numbers(words[at].1).is_some();
+    let of_one = |&at: &usize| {
+        let after = words.get(at + 1).is_some_and(|(_, word)| is_after(word));
+        after && numbers(words[at].1).is_some()
+    };
+    let at = (1..words.len()).rev().find(of_two).or_else(|| (1..words.len()).find(of_one))?;
+    let (start, (pid, tid)) = (words[at].0, numbers(words[at].1)?);
     let name = line[..start].trim();
     let mut found = Head { name, pid, tid, period: 1, ..Head::default() };
-    for (_, word) in &words[at + 1..] {
-        if let Some(cpu) = word.strip_prefix('[').and_then(|word| word.strip_suffix(']')) {
+    let mut event = None;
+    for &(place, word) in &words[at + 1..] {
+        if let (None, Some(cpu)) = (event, word.strip_prefix('[').and_then(|word| word.strip_suffix(']'))) {
             found.cpu = cpu.parse().ok();
-        } else if let Some(time) = word.strip_suffix(':').and_then(nanoseconds) {
+        } else if let (None, Some(time)) = (event, word.strip_suffix(':').and_then(nanoseconds)) {
             found.time = Some(time);
-        } else if let Ok(period) = word.parse() {
+        } else if let (None, Ok(period)) = (event, word.parse()) {
             found.period = period;
-        } else if let Some(event) = word.strip_suffix(':') {
-            found.event = event;
-            break;
+        } else {
+            // The name of an event may have spaces, too.
+            let first = *event.get_or_insert(place);
+            if word.ends_with(':') {
+                found.event = &line[first..place + word.len() - 1];
+                break;
+            }
         }
     }
     (!name.is_empty() && (!found.event.is_empty() || found.time.is_some())).then_some(found)

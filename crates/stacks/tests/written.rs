@@ -131,6 +131,39 @@ fn odd_names_of_threads_are_read_again() {
     }
 }
 
+/// What is read of any text is written so that it is read again.
+#[test]
+fn texts_with_random_changes_are_written_and_read_again() {
+    let text = b"a b 41/42 [001] 7.250000: 100 cpu-clock:u: \n\t 401080 leaf+0x10 (/bin/prog) a.c:3\n\t 10 [unknown] ([unknown])\n\nx 7 1.5: 9 ev: \n\t 1 f (g)\n";
+    let odd = [b' ', b'\n', b'\t', b'/', b':', b'[', b']', b'(', b'#', b'.', b'0', b'9', 1, 0x85, 0xc2, 0xff];
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut number = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 20) as usize % below
+    };
+    let mut read = 0;
+    for _ in 0..30_000 {
+        let mut changed = text.to_vec();
+        for _ in 0..=number(4) {
+            let at = number(changed.len());
+            match number(3) {
+                0 => changed[at] = odd[number(odd.len())],
+                1 => changed.insert(at, odd[number(odd.len())]),
+                _ => drop(changed.remove(at)),
+            }
+        }
+        let Ok(kept) = stacks::script::read(&changed, "t") else { continue };
+        read += 1;
+        let mut written = Vec::new();
+        write(Format::Text, kept.named(), &mut written).unwrap();
+        let again = stacks::script::read(&written, "t");
+        assert!(again.is_ok(), "{:?}: {:?}", again.err(), String::from_utf8_lossy(&changed));
+    }
+    assert!(read > 3000, "{read}");
+}
+
 /// A JIT compiler may use one address for many functions. Each keeps its name, and none costs more than the
 /// one before.
 #[test]
