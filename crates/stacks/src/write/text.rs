@@ -91,9 +91,10 @@ fn add_name(name: &str, to: &mut Vec<u8>) {
 }
 
 fn add_head(row: &Row, thread: &Thread, event: &str, to: &mut Vec<u8>) {
-    // A line that begins with a blank is a frame.
-    let name = thread.name.trim_matches(|letter: char| letter.is_control() || letter.is_whitespace());
-    add_name(if name.is_empty() { ":-1" } else { name }, to);
+    // A line that begins with a blank is a frame, and an event without a name is none.
+    let blank = |letter: char| letter.is_control() || letter.is_whitespace();
+    let or = |name: &'static str, text| if str::is_empty(text) { name } else { text };
+    add_name(or(":-1", thread.name.trim_matches(blank)), to);
     to.push(b' ');
     decimal(thread.pid.into(), 0, to);
     to.push(b'/');
@@ -113,7 +114,7 @@ fn add_head(row: &Row, thread: &Thread, event: &str, to: &mut Vec<u8>) {
     to.push(b' ');
     decimal(row.period, 0, to);
     to.push(b' ');
-    add_name(event, to);
+    add_name(or("samples", event.trim_matches(blank)), to);
     to.extend_from_slice(b":\n");
 }
 
