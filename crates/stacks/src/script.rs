@@ -236,8 +236,8 @@ fn head(line: &str) -> Option<Head<'_>> {
         } else {
             // The name of an event may have spaces, too.
             let first = *event.get_or_insert(place);
-            if word.ends_with(':') {
-                found.event = &line[first..place + word.len() - 1];
+            found.event = line[first..place + word.len()].strip_suffix(':').unwrap_or_default();
+            if !found.event.is_empty() {
                 break;
             }
         }

@@ -134,7 +134,7 @@ fn odd_names_of_threads_are_read_again() {
 /// What is read of any text is written so that it is read again.
 #[test]
 fn texts_with_random_changes_are_written_and_read_again() {
-    let text = b"a b 41/42 [001] 7.250000: 100 cpu-clock:u: \n\t 401080 leaf+0x10 (/bin/prog) a.c:3\n\t 10 [unknown] ([unknown])\n\nx 7 1.5: 9 ev: \n\t 1 f (g)\n\ny 3/3 1 e:\n\t 1 f (g)\n";
+    let text = b"a b 41/42 [001] 7.250000: 100 cpu-clock:u: \n\t 401080 leaf+0x10 (/bin/prog) a.c:3\n\t 10 [unknown] ([unknown])\n\nx 7 1.5: 9 ev: \n\t 1 f (g)\n\ny 3/3 1 e:\n\t 1 f (g)\n\nz 3/3 1 : ::\n\t 1 f (g)\n";
     let odd = [b' ', b'\n', b'\t', b'/', b':', b'[', b']', b'(', b'#', b'.', b'0', b'9', 1, 0x85, 0xc2, 0xff];
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut number = |below: usize| {
