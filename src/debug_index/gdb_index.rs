@@ -22,8 +22,9 @@ use std::hash::BuildHasher;
 
 /// Size of the version and the offsets of the tables.
 const HEADER: usize = 24;
-/// What version 9 adds: one more offset, and the main function's language and name.
-const SHORTCUTS: usize = 4 + 8;
+/// What version 9 adds: one more offset in the header, and the main function's language and name.
+const OFFSET: usize = 4;
+const MAIN: usize = 8;
 const UNIT: usize = 16;
 const TYPE_UNIT: usize = 24;
 const AREA: usize = 20;
@@ -281,7 +282,7 @@ pub struct MainFunction<'a> {
 
 impl Shortcuts<'_> {
     fn size(self) -> usize {
-        if self == Shortcuts::None { 0 } else { SHORTCUTS }
+        if self == Shortcuts::None { 0 } else { OFFSET + MAIN }
     }
 }
 
@@ -302,16 +303,17 @@ impl Index<'_, '_> {
     /// its number in the output.
     pub fn write(&self, renumber: &(dyn Fn(u32) -> u32 + Sync), out: &mut [u8]) {
         let (tables, pool) = out.split_at_mut(out.len() - self.symbols.pool_bytes() as usize);
-        let version = if self.shortcuts == Shortcuts::None { 7 } else { 9 };
-        // Version 9 has an offset more in the header, and the table to which it leads before the pool.
-        let extra = self.shortcuts.size();
-        let mut starts = vec![HEADER + extra.min(4)];
+        let (version, header, main) = match self.shortcuts {
+            Shortcuts::None => (7, HEADER, 0),
+            Shortcuts::Main(_) => (9, HEADER + OFFSET, MAIN),
+        };
+        let mut starts = vec![header];
         let sizes = [self.units.len() * UNIT, self.type_units.len() * TYPE_UNIT, self.areas.len() * AREA];
         starts.extend(sizes.iter().scan(starts[0], |start, size| {
             *start += size;
             Some(*start)
         }));
-        let end_of_slots = tables.len() - extra.saturating_sub(4);
+        let end_of_slots = tables.len() - main;
         let (head, slots) = tables.split_at_mut(starts[3]);
         let (slots, main) = slots.split_at_mut(end_of_slots - starts[3]);
         if version == 9 {

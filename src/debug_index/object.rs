@@ -108,8 +108,7 @@ pub fn read<'a, T: Target>(
         found: ObjectIndex::default(),
         entries: EntryNames { measure: Budget::of(bytes), ..EntryNames::default() },
         entry_units: Vec::new(),
-        listed: HashSet::new(),
-        languages: HashMap::new(),
+        listed: HashMap::new(),
         split_files: HashSet::new(),
     };
     let public = reader.public_names(&sections);
@@ -166,10 +165,8 @@ struct ObjectReader<'o, 's, 'a, T: Target> {
     /// Names from entries. For each unit with such names, its number and how many names it has.
     entries: EntryNames,
     entry_units: Vec<(u32, usize)>,
-    /// Units whose names a compiler lists.
-    listed: HashSet<Key>,
-    /// The languages of these units (`DW_LANG`), by row.
-    languages: HashMap<u32, u16>,
+    /// Units whose names a compiler lists, and whether the main function is among them.
+    listed: HashMap<Key, bool>,
     /// Files that units refer to (`.dwo`).
     split_files: HashSet<PathBuf>,
 }
@@ -188,7 +185,8 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
         }
         for set in &mut public {
             let section = *set.section.get_or_insert(first);
-            self.listed.insert((section, set.offset));
+            let has_main = set.names.contains(&(MAIN, Attributes::FUNCTION));
+            *self.listed.entry((section, set.offset)).or_default() |= has_main;
         }
         public
     }
@@ -252,8 +250,11 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
             self.entries.measure.take(size_of::<Area>() as u64)?;
             self.area(number, range.begin, range.end);
         }
-        if self.listed.contains(&(section, place.offset)) {
-            self.languages.insert(number, entries::language(&unit, &mut self.entries.measure)?);
+        if let Some(&has_main) = self.listed.get(&(section, place.offset)) {
+            if has_main && self.found.main.is_none() {
+                let language = entries::language(&unit, &mut self.entries.measure)?;
+                self.found.main = Some(MainFunction { name: MAIN, language, is_stated: false });
+            }
             return Ok(());
         }
         if let Some(path) = split::path(&self.dwarf, &unit, &mut self.entries.measure)? {
@@ -330,10 +331,6 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
         for set in public {
             let key = (set.section.unwrap_or(0), set.offset);
             let Some(&unit) = unit_of.get(&key) else { continue };
-            if let Some(&(name, _)) = set.names.iter().find(|name| **name == (MAIN, Attributes::FUNCTION)) {
-                let language = self.languages.get(&unit).copied().unwrap_or_default();
-                self.found.main.get_or_insert(MainFunction { name, language, is_stated: false });
-            }
             self.found.names.extend(set.names.iter().map(|&(text, kind)| Name::new(text, unit, kind)));
         }
         let texts: &'a [u8] = if self.entries.texts.is_empty() {

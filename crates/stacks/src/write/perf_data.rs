@@ -14,7 +14,7 @@ use crate::event::{format, kind};
 use crate::files::FileId;
 use crate::image::Segment;
 use crate::process::Place;
-use crate::profile::{FrameKey, NONE, Row, Thread};
+use crate::profile::{FrameKey, Row, Thread};
 use crate::recording::feature;
 use hashbrown::{HashMap, HashSet};
 use std::io;
@@ -136,7 +136,7 @@ impl<'a> Data<'a> {
 
     fn sample(&mut self, at: &Moment) {
         let profile = self.named.profile;
-        let frames = profile.frames_of(if at.row.stack == NONE { NONE } else { at.row.stack });
+        let frames = profile.frames_of(at.row.stack);
         let frames = frames.filter_map(|frame| profile.frames.get(frame as usize));
         let (mut chain, mut context, mut first) = (Vec::new(), None, None);
         for frame in frames {

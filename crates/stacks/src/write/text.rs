@@ -92,9 +92,7 @@ fn add_name(name: &str, to: &mut Vec<u8>) {
 
 fn add_head(row: &Row, thread: &Thread, event: &str, to: &mut Vec<u8>) {
     // A line that begins with a blank is a frame, and an event without a name is none.
-    let blank = |letter: char| letter.is_control() || letter.is_whitespace();
-    let or = |name: &'static str, text| if str::is_empty(text) { name } else { text };
-    add_name(or(":-1", thread.name.trim_matches(blank)), to);
+    add_name(shown(&thread.name, ":-1"), to);
     to.push(b' ');
     decimal(thread.pid.into(), 0, to);
     to.push(b'/');
@@ -114,8 +112,14 @@ fn add_head(row: &Row, thread: &Thread, event: &str, to: &mut Vec<u8>) {
     to.push(b' ');
     decimal(row.period, 0, to);
     to.push(b' ');
-    add_name(or("samples", event.trim_matches(blank)), to);
+    add_name(shown(event, "samples"), to);
     to.extend_from_slice(b":\n");
+}
+
+/// A name without the blanks around it, or another one if nothing is left.
+fn shown<'a>(name: &'a str, otherwise: &'a str) -> &'a str {
+    let name = name.trim_matches(|letter: char| letter.is_control() || letter.is_whitespace());
+    if name.is_empty() { otherwise } else { name }
 }
 
 fn add_frame(address: u64, name: &Name, to: &mut Vec<u8>) {
