@@ -61,11 +61,6 @@ impl Toolchain {
             let tool = tree.newest(name).or_else(|reason| on_path(name).ok_or(reason));
             found.add(&format!("%{name}"), tool);
         }
-        for name in ["yaml2obj", "llvm-mc"] {
-            let tool = tree.newest(name);
-            found.feature(name, &tool);
-            found.add(&format!("%{name}"), tool);
-        }
         found.substitutions.sort_by_key(|(name, _)| (std::cmp::Reverse(name.len()), name.clone()));
         Ok(found)
     }
