@@ -349,6 +349,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         }
         sink.check()?;
         let reported = sink.count();
+        plugins.note_reserve(&parsed, &extracted, &opened);
         let inputs = index_objects::run(directives, parsed, &extracted);
         let resolved = resolve(inputs, NeededLibraries::default(), &plan, &assigned, &Compiled::default())?;
         // This resolution only tells plugins how the symbols of intermediate code are used. With machine code

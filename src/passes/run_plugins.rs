@@ -12,13 +12,14 @@
 
 mod hidden;
 mod library_calls;
+mod reserve;
 mod resolutions;
 mod unclaimed;
 
 use crate::arch::Target;
 use crate::cli::{Config, GNU_VERSION_NUMBER, OutputMode, VERSION};
 use crate::diag::{Aborted, Code, Diagnostic, Location, Severity, Sink};
-use crate::ids::FileId;
+use crate::ids::{FileId, SymbolId};
 use crate::input::object::Intermediate;
 use crate::input::{InputSource, placeholder};
 use crate::passes::define_linker_symbols::OutsideNames;
@@ -44,6 +45,8 @@ pub struct Plugins<'a> {
     before: Option<Before<'a>>,
     /// The signatures of COMDAT groups whose prevailing copy was in a claimed file.
     prevailing_groups: HashSet<&'a [u8]>,
+    /// What members mention that compiled code may bring in.
+    reserve: HashSet<SymbolId>,
 }
 
 /// A claimed file.
@@ -163,6 +166,16 @@ impl<'a> Plugins<'a> {
         }
     }
 
+    /// Notes what the files that the search left in their archives have to do with intermediate code.
+    pub fn note_reserve<T: Target>(
+        &mut self,
+        parsed: &ParsedInputs<'a, T>,
+        extracted: &Extracted,
+        opened: &Opened<'a>,
+    ) {
+        self.reserve = reserve::mentioned(parsed, extracted, opened);
+    }
+
     /// Whether intermediate code takes part that no plugin has compiled yet.
     pub fn have_work(&self, extracted: &Extracted, opened: &Opened<'a>) -> bool {
         self.before.is_none() && extracted.objects.iter().any(|&row| is_claimed(opened, row))
@@ -186,7 +199,7 @@ impl<'a> Plugins<'a> {
         let names = resolved.globals.names.clone();
         let roles: Vec<Role> = extracted.objects.iter().map(|&row| opened.files[row as usize].role).collect();
         let owners: Vec<usize> = self.claims.iter().map(|claim| claim.plugin).collect();
-        let resolutions = resolutions::all(&resolved, &sections, &roles, assigned, &owners);
+        let resolutions = resolutions::all(&resolved, &sections, &roles, assigned, &self.reserve, &owners);
         let hidden = hidden::names(&resolved, &roles);
         self.prevailing_groups = prevailing_groups(&resolved, &roles);
         drop(resolved);

@@ -148,6 +148,26 @@ fn the_machine_code_brings_in_members() {
     work.gcc(&[&fixed[..], &[&main, &archive]].concat()).fails().says(&late);
 }
 
+/// A member that a call of the compiler's brings in shares variables and functions with the intermediate code.
+#[test]
+fn late_members_use_what_was_compiled() {
+    let work = Work::new();
+    let bump = "inline int bump() { static int n; return ++n; }\n";
+    let divide = format!(
+        "{bump}int twice(int); extern \"C\" __int128 __divti3(__int128 a, __int128 b)
+        {{ return twice((long long) a / (long long) b) + bump(); }}"
+    );
+    let main = format!(
+        "{bump}int twice(int n) {{ return n * 2; }} volatile long long low = 21, by = 7;
+        int main() {{ bump(); __int128 a = low, b = by; return a / b == 8 ? 0 : 1; }}"
+    );
+    let archive = work.ar("libdivide.a", "", &[&work.cc("divide", &divide, PLAIN)]);
+    let main = work.cc("main", &main, LTO);
+    // GNU ld reports both symbols as undefined.
+    work.gcc(&["-o", "program", "-O2", "-flto", &main, &archive]).quiet();
+    work.run("program");
+}
+
 /// gcc's plugin does not see what assembly defines, so a member is taken for it that the compiled code makes
 /// superfluous. What the program wants of that member besides brings it back.
 #[test]

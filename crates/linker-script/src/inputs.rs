@@ -47,7 +47,7 @@ fn arguments<'a>(text: &'a [u8], commands: &[&[u8]]) -> Vec<InputName<'a>> {
                 }
             }
             // Skips the descriptions of output sections, because the names in them are patterns.
-            TokenKind::Mark("{") if lexer.skip_block().is_none() => return found,
+            TokenKind::Mark("{") if lexer.skip_block().is_err() => return found,
             _ => {}
         }
     }

@@ -145,25 +145,28 @@ impl<'a> Lexer<'a> {
     }
 
     /// Skips a block whose opening brace has been read, with its closing brace, and returns the text between
-    /// them. Braces in comments and quotes do not count. `None` if the block is not closed.
-    pub fn skip_block(&mut self) -> Option<Span> {
+    /// them. Braces in comments and quotes do not count.
+    ///
+    /// # Errors
+    /// The block is not closed, with the comment or quote whose end is missing, if one is to blame.
+    pub fn skip_block(&mut self) -> Result<Span, Option<Token>> {
         let start = self.at;
         let mut depth = 1usize;
         loop {
-            self.skip_blanks().ok()?;
+            self.skip_blanks().map_err(|comment| Some(self.token(TokenKind::Unclosed, comment)))?;
             let end = self.at;
-            match self.text.get(end)? {
+            match self.text.get(end).ok_or(None)? {
                 b'{' => depth += 1,
                 b'}' => depth -= 1,
-                b'"' => {
-                    self.quoted(end);
-                    continue;
-                }
+                b'"' => match self.quoted(end) {
+                    unclosed if unclosed.kind == TokenKind::Unclosed => return Err(Some(unclosed)),
+                    _ => continue,
+                },
                 _ => {}
             }
             self.at = end + 1;
             if depth == 0 {
-                return Some(self.span(start, end));
+                return Ok(self.span(start, end));
             }
         }
     }

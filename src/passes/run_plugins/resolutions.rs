@@ -30,15 +30,19 @@ fn bit(plugin: usize) -> Users {
 }
 
 /// By number of the claim: the resolutions of the file's symbols; `None` if the file takes no part. `roles`
-/// has the role of each object of the link, and `owners` the plugin of each claim.
+/// has the role of each object of the link, `reserve` what members mention that compiled code may bring in,
+/// and `owners` the plugin of each claim.
 pub fn all<T: Target>(
     link: &Resolved<'_, T>,
     sections: &SectionStates,
     roles: &[Role],
     assigned: &OutsideNames,
+    reserve: &HashSet<SymbolId>,
     owners: &[usize],
 ) -> Vec<Option<Vec<Resolution>>> {
-    let (users, unreported) = (users(link, roles, assigned, owners), undefined::unreported(link));
+    let unreported = undefined::unreported(link);
+    let mut users = users(link, roles, assigned, owners);
+    reserve.iter().for_each(|id| users[id.index()] |= CODE);
     let mut judge = Judge { link, sections, roles, owners, users, unreported, plugin: 0 };
     let mut all = vec![None; owners.len()];
     for (object, role) in link.objects.iter().zip(roles) {

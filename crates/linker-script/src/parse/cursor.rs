@@ -141,10 +141,10 @@ impl<'a, 'i> Parser<'a, 'i> {
 
     /// Reads to the end of a block whose brace was just read, and returns the text inside.
     pub(super) fn skip_block(&mut self, opening: Token) -> Result<Span, Reported> {
-        match self.lexer.skip_block() {
-            Some(span) => Ok(span),
-            None => Err(self.error(opening.span, "this `{` is not closed")),
-        }
+        self.lexer.skip_block().map_err(|unclosed| match unclosed {
+            Some(token) => self.unexpected(token, "`}`"),
+            None => self.error(opening.span, "this `{` is not closed"),
+        })
     }
 
     /// Records the error that this token stands where `wanted` should.
@@ -152,9 +152,9 @@ impl<'a, 'i> Parser<'a, 'i> {
         let found = match token.kind {
             TokenKind::End => "the end of the script".to_owned(),
             TokenKind::Unclosed if self.sources.slice(token.span).starts_with(b"/*") => {
-                return self.error(token.span, "this comment is not closed");
+                return self.error(token.span, "unclosed comment");
             }
-            TokenKind::Unclosed => return self.error(token.span, "this quote is not closed"),
+            TokenKind::Unclosed => return self.error(token.span, "unclosed quote"),
             TokenKind::Word | TokenKind::Quoted | TokenKind::Number => {
                 format!("`{}`", String::from_utf8_lossy(self.sources.slice(token.span)))
             }

@@ -427,8 +427,10 @@ fn errors_name_line_and_column() {
         [("expected `}`, found the end of the script".into(), 1, 26)]
     );
     assert_eq!(errors("x = 12z;"), [("`12z` is not a number".into(), 1, 5)]);
-    assert_eq!(errors("x = 1; /* oops"), [("this comment is not closed".into(), 1, 8)]);
-    assert_eq!(errors("ENTRY(\"a)"), [("this quote is not closed".into(), 1, 7)]);
+    assert_eq!(errors("x = 1; /* oops"), [("unclosed comment".into(), 1, 8)]);
+    assert_eq!(errors("ENTRY(\"a)"), [("unclosed quote".into(), 1, 7)]);
+    assert_eq!(errors("VERSION { v { /*"), [("unclosed comment".into(), 1, 15)]);
+    assert_eq!(errors("VERSION { v { \"f; }; }"), [("unclosed quote".into(), 1, 15)]);
     assert_eq!(errors("SECTIONS { .a : { x = 1 } > : } y = 1;")[0].2, 29);
     assert_eq!(errors("} x = 1;"), [("expected a command, found `}`".into(), 1, 1)]);
     assert_eq!(errors("PROVIDE(. = 3);")[0].2, 9);

@@ -239,8 +239,8 @@ mod tests {
         assert_eq!(errors("V1 {\n f\n};"), [("expected `;`, found `}`".into(), 3, 1)]);
         assert_eq!(errors("V1 { f; }"), [("expected `;` or a version, found the end".into(), 1, 10)]);
         assert_eq!(errors("V1 { extern \"D\" { f; }; };"), [("unknown language `D`".into(), 1, 13)]);
-        assert_eq!(errors("V1 { \"f; };"), [("this quote is not closed".into(), 1, 6)]);
-        assert_eq!(errors("V1 { f; /* };"), [("this comment is not closed".into(), 1, 9)]);
+        assert_eq!(errors("V1 { \"f; };"), [("unclosed quote".into(), 1, 6)]);
+        assert_eq!(errors("V1 { f; /* };"), [("unclosed comment".into(), 1, 9)]);
         assert_eq!(errors("{ f; }; V1 { g; };").len(), 1);
         assert_eq!(errors("V1 { f; };\nV1 { g; };"), [("version `V1` is defined twice".into(), 2, 1)]);
         assert_eq!(errors("V2 { f; } V1;"), [("version `V1` is not defined above".into(), 1, 11)]);

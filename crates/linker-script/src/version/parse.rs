@@ -295,7 +295,7 @@ impl<'a> Parser<'a> {
     }
 
     fn not_closed(&self, start: usize, length: usize, what: &str) -> Vec<Diagnostic> {
-        vec![version_error(self.sources, self.span(start, length), format!("this {what} is not closed"))]
+        vec![version_error(self.sources, self.span(start, length), format!("unclosed {what}"))]
     }
 
     fn span(&self, start: usize, length: usize) -> Span {
