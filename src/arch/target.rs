@@ -48,6 +48,28 @@ pub struct LandingPad {
     pub nop: [u8; 4],
 }
 
+/// The branch without condition at the end of code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tail {
+    /// Its offset, in bytes.
+    pub start: usize,
+    /// The offset of its operand.
+    pub operand: usize,
+    /// The conditional branch right before it, with an operand of the same form.
+    pub conditional: Option<ConditionalTail>,
+}
+
+/// A conditional branch before a [`Tail`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConditionalTail {
+    /// The offset of its operand.
+    pub operand: usize,
+    /// The offset of the byte with the condition.
+    pub condition: usize,
+    /// That byte for the opposite condition.
+    pub opposite: u8,
+}
+
 /// Dynamic tags and section types of memory tagging.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryTagging {
@@ -394,6 +416,12 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// instruction in front of it that only marks a landing pad does not count. `None`: there is no such
     /// branch, or the machine does not know.
     fn jump_at(_code: &[u8], _offset: usize) -> Option<usize> {
+        None
+    }
+
+    /// The branch without condition at the end of this code. `None`: the code ends otherwise, or the machine
+    /// does not know.
+    fn tail(_code: &[u8]) -> Option<Tail> {
         None
     }
 

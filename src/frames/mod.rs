@@ -5,6 +5,7 @@
 //! describes many functions, so the linker splits it into records, ties each record to the section of its
 //! function, and writes the live ones ([`crate::synth::eh_frame`]).
 
+pub mod codes;
 pub mod eh_frame;
 pub mod eh_merge;
 pub(crate) mod reader;

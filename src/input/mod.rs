@@ -7,6 +7,7 @@ pub mod binary;
 pub mod call_graph;
 pub mod chroot;
 pub mod decompress;
+pub mod edit;
 mod exercise;
 pub mod group;
 pub mod implicit;

@@ -12,7 +12,7 @@ use crate::diag::{Code, Diagnostic};
 use crate::layout::priority::Priorities;
 use crate::layout::rounds::{RoundResults, Rounds};
 use crate::layout::{finish, lists, relocatable, settings, values};
-use crate::passes::{match_script, read_scripts};
+use crate::passes::{drop_jumps, match_script, read_scripts};
 use crate::phase::{Arranged, Contents, Geometry, Located, Placed};
 use crate::sframe::collect::Chosen;
 use crate::sframe_output;
@@ -25,14 +25,19 @@ use std::ops::ControlFlow;
 /// profile or an ordering file.
 pub fn run<'a, T: Target>(
     mut contents: Contents<'a, T>,
-    chosen: Chosen,
+    mut chosen: Chosen,
     priorities: &Priorities,
     timings: &mut Timings,
 ) -> Placed<'a, T> {
     settings::warn_image_base(&contents);
     let mut plan = contents.plan.clone();
-    let lists = lists::of_rules(&contents, priorities, &mut plan);
+    let mut lists = lists::of_rules(&contents, priorities, &mut plan);
     let alternatives = match_script::alternatives(&contents);
+    // Where sections may still move on to other rules, nobody knows yet what follows them.
+    if drop_jumps::is_wanted(&contents) && alternatives.is_empty() {
+        (contents, chosen) = drop_jumps::run(contents, chosen, &plan, &mut lists.lists);
+        timings.pass("drop jumps");
+    }
     let mut rounds = Rounds::new(&contents, &plan, lists, alternatives, chosen);
     let geometry = loop {
         let geometry = rounds.settle(contents);

@@ -12,6 +12,7 @@ pub mod compress_debug;
 pub mod create_synthetics;
 pub mod define_linker_symbols;
 pub mod drop_commons;
+pub mod drop_jumps;
 pub mod drop_zeros;
 pub mod explain_liveness;
 pub mod extract_members;

@@ -7,14 +7,14 @@
 //! ([`ObjectFile::made`]), so later passes see an ordinary section.
 
 use crate::arch::Target;
+use crate::elf::Rela;
 use crate::elf::consts as elf;
-use crate::elf::{Rela, Shdr, whole_table};
 use crate::ids::FileId;
 use crate::input::ObjectFile;
+use crate::input::edit::Edit;
 use crate::input::store::InputStore;
 use crate::phase::{Inputs, Matched, Resolved};
 use rayon::prelude::*;
-use zerocopy::IntoBytes;
 use zerocopy::byteorder::{ByteOrder, U64};
 
 /// Size of an entry in bytes.
@@ -35,12 +35,11 @@ fn reverse<'a, T: Target>(mut inputs: Inputs<'a, T>, found: &[(FileId, u32)]) ->
     let store = inputs.store;
     for of_file in found.chunk_by(|a, b| a.0 == b.0) {
         let object = &mut inputs.objects[of_file[0].0.index()];
-        let mut edit = Edit { headers: object.headers.to_vec(), made: object.made.to_vec() };
+        let mut edit = Edit::new(object);
         for &(_, index) in of_file {
-            edit.reverse(object, index as usize, store);
+            turn(&mut edit, object, index as usize, store);
         }
-        object.headers = whole_table(store.keep(edit.headers.as_bytes()));
-        object.made = store.keep(edit.made);
+        edit.finish(object, store);
     }
     inputs
 }
@@ -76,39 +75,20 @@ fn find<T: Target>(link: &Matched<'_, T>) -> Vec<(FileId, u32)> {
     link.objects.par_iter().flat_map_iter(of_object).collect()
 }
 
-/// An object's changed section headers, and the bytes with the new contents, which the link owns.
-struct Edit<E: ByteOrder> {
-    headers: Vec<Shdr<E>>,
-    made: Vec<u8>,
-}
-
-impl<E: ByteOrder> Edit<E> {
-    fn reverse<'a>(&mut self, object: &mut ObjectFile<'a, E>, index: usize, store: &'a InputStore) {
-        let Ok(bytes) = object.section_bytes(index) else { return };
-        let size = bytes.len() as u64;
-        let words: Vec<u8> = bytes.rchunks_exact(WORD as usize).flatten().copied().collect();
-        let relocations: Vec<Rela<E>> =
-            object.relocations(index).iter().rev().map(|relocation| turned(*relocation, size)).collect();
-        self.replace(object, index, &words);
-        let table = object.relocation_sections.get(index).map_or(0, |&table| table as usize);
-        if table == 0 {
-            return;
-        }
-        if object.headers[table].sh_type.get() == elf::SHT_RELA {
-            self.replace(object, table, relocations.as_bytes());
-        } else if let Ok(row) =
-            object.implicit.binary_search_by_key(&(table as u32), |implicit| implicit.section)
-        {
-            object.implicit[row].relocations = whole_table(store.keep(relocations.as_bytes()));
-        }
-    }
-
-    /// Gives a section other contents. Its header then names a place behind the end of the file.
-    fn replace(&mut self, object: &ObjectFile<'_, E>, index: usize, contents: &[u8]) {
-        self.headers[index].sh_offset.set(object.bytes.len() as u64 + self.made.len() as u64);
-        self.headers[index].sh_size.set(contents.len() as u64);
-        self.made.extend(contents);
-    }
+/// Reverses the words of one section.
+fn turn<'a, E: ByteOrder>(
+    edit: &mut Edit<'a, E>,
+    object: &ObjectFile<'a, E>,
+    index: usize,
+    store: &'a InputStore,
+) {
+    let Ok(bytes) = object.section_bytes(index) else { return };
+    let size = bytes.len() as u64;
+    let words: Vec<u8> = bytes.rchunks_exact(WORD as usize).flatten().copied().collect();
+    let relocations: Vec<Rela<E>> =
+        object.relocations(index).iter().rev().map(|relocation| turned(*relocation, size)).collect();
+    edit.replace(object, index, &words);
+    edit.replace_relocations(object, index, &relocations, store);
 }
 
 /// A relocation for the same word, after a section of `size` bytes was reversed.

@@ -21,7 +21,7 @@ use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::{ObjectFile, SectionClass};
-use crate::phase::{Located, Placed, SectionState};
+use crate::phase::{Bound, Located, Placed, SectionState};
 use crate::symbols::SymbolFlags;
 
 /// The most branches that are followed. Branches in a circle have no last place.
@@ -159,7 +159,7 @@ fn at<E: zerocopy::byteorder::ByteOrder>(relocations: &[Rela<E>], offset: u64) -
 }
 
 /// Whether a symbol stands for a place in this output, whatever other modules define.
-fn is_own<T: Target>(link: &Located<'_, T>, symbol: SymbolId) -> bool {
+pub fn is_own<T: Target>(link: &Bound<'_, T>, symbol: SymbolId) -> bool {
     let elsewhere = SymbolFlags::IMPORTED
         | SymbolFlags::IFUNC
         | SymbolFlags::ABSOLUTE

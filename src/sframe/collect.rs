@@ -489,6 +489,43 @@ impl Table {
         (before(first + share.functions.len()) - before(first)) as u64
     }
 
+    /// The same functions without their ends: `limit` gives the new size of a section whose end is gone.
+    ///
+    /// # Errors
+    /// A function cannot be read or written again.
+    pub fn shortened(self, limit: &impl Fn(SectionId) -> Option<u64>) -> Result<Table, String> {
+        let cut = |function: &CollectedFunction| {
+            let room = limit(function.place.section)?.checked_sub(function.place.offset)?;
+            u32::try_from(room).ok().filter(|&room| room > 0 && room < function.size)
+        };
+        if self.functions.iter().all(|function| cut(function).is_none()) {
+            return Ok(self);
+        }
+        // Rows behind the new end go, so the function has to be encoded again.
+        let mut rows = vec![0; self.encoder.size_with(0)];
+        let malformed = |error: sframe_format::Error| error.to_string();
+        self.encoder.write_relocatable(&[], false, &mut rows).map_err(malformed)?;
+        let blob = Blob::parse(&rows, 0).map_err(malformed)?;
+        let inexpressible = |error: Inexpressible| error.to_string();
+        let (mut encoder, mut taken) = (Encoder::new(self.encoder.options()), Taken::default());
+        let mut functions = self.functions.clone();
+        for (function, id) in functions.iter_mut().zip((0..).map(FunctionId)) {
+            match (cut(function), self.encoder.fde(id)) {
+                (Some(size), Some(fde)) => {
+                    let mut read = Function::read(&blob, &fde).map_err(malformed)?;
+                    read.size = size;
+                    read.rows.retain(|row| row.start < size);
+                    encoder.add(&read).map_err(inexpressible)?;
+                    (function.size, function.rows) = (size, read.rows.len() as u32);
+                }
+                _ => {
+                    encoder.take(&self.encoder, id, &mut taken).map_err(inexpressible)?;
+                }
+            }
+        }
+        Ok(Table { encoder, functions, ..self })
+    }
+
     /// Size of the section in bytes. 0 without functions, and the output then omits the section.
     pub fn size(&self) -> u64 {
         if self.functions.is_empty() { 0 } else { self.encoder.size() as u64 }

@@ -136,6 +136,9 @@ impl<T: Target> BlobFixer<'_, '_, T> {
                 self.report_range(start, &error);
             }
         }
+        if self.link.config.relocations.drop_jumps {
+            self.shorten(&mut blob, start, relocations.clone());
+        }
         let dead = self.dead_rows(&header, start, relocations);
         if let Err(error) = blob.mark_dead(&dead) {
             self.report_range(start, &error);
@@ -143,6 +146,23 @@ impl<T: Target> BlobFixer<'_, '_, T> {
         if header.is_sorted() {
             let ascending = blob.as_blob().is_ascending();
             blob.set_sorted(ascending && alone && self.is_only_blob());
+        }
+    }
+
+    /// Ends functions where their sections end, after `--optimize-bb-jumps` took jumps away there.
+    fn shorten(&self, blob: &mut BlobMut<'_>, start: usize, relocations: Range<usize>) {
+        let room = |(row, dead, relocation): (u32, bool, &Rela<T::E>)| {
+            let index = relocation.symbol();
+            let place = self.object.symbol_section(index);
+            let (section, value) = place.or_else(|| self.link.referenced_section(self.object, index))?;
+            let function = value.wrapping_add_signed(relocation.r_addend.get());
+            let room = self.link.input_size(section).checked_sub(function)?;
+            let room = u32::try_from(room).ok().filter(|&room| room > 0 && !dead)?;
+            Some((row, room))
+        };
+        let rooms: Vec<(u32, u32)> = self.rows(*blob.header(), start, relocations).filter_map(room).collect();
+        if let Err(error) = blob.shorten(&rooms) {
+            self.report_range(start, &error);
         }
     }
 

@@ -8,6 +8,7 @@ mod aarch64_relocations;
 mod archives;
 mod attributes;
 mod balance;
+mod bb_jumps;
 mod build_systems;
 mod debug_file;
 mod debug_index;

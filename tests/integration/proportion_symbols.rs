@@ -142,6 +142,27 @@ fn landing_pads_among_loads_of_addresses() {
     within(&work, &["-z", "rewrite-endbr", &object]).ok();
 }
 
+/// Jumps to what follows, which have records of frames and rows of SFrame, with empty sections between them.
+#[test]
+fn jumps_to_the_sections_behind_them() {
+    let work = Work::new();
+    let section = |n: usize| format!(".section .text.f{n},\"ax\",@progbits,unique,{n}");
+    let jump = |n: usize| {
+        let code = format!(".cfi_startproc\nnop\n.cfi_adjust_cfa_offset 8\njmp f{}\n.cfi_endproc", n + 1);
+        if n.is_multiple_of(2) {
+            format!("{}\nf{n}: {code}", section(n))
+        } else {
+            format!("{}\nf{n}:", section(n))
+        }
+    };
+    let end = format!("{}\n.globl _start\n_start: ret\n", section(30_000));
+    let object = work.s("object", &format!("{}{end}f30000:", lines(30_000, jump)));
+    for options in [&[][..], &["--sframe-index", "--sframe-from-eh-frame=all"], &["--unwind-table=add"]] {
+        within(&work, &[&["--optimize-bb-jumps", &object], options].concat()).ok();
+        assert_eq!(work.elf_unchecked("out").section(".text").size, 15_001, "{options:?}");
+    }
+}
+
 /// Marks of variables that the dynamic linker tags, each of them twice.
 #[test]
 fn marks_of_tagged_variables() {

@@ -8,14 +8,18 @@
 
 use crate::blob::{Blob, Section};
 use crate::error::{Error, ErrorKind};
+#[cfg(feature = "alloc")]
+use crate::fre::PcType;
 use crate::header::Header;
+#[cfg(feature = "alloc")]
+use crate::rules::Row;
 use crate::version::{Flags, Version};
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 #[cfg(feature = "alloc")]
 use foldhash::fast::FixedState;
 #[cfg(feature = "alloc")]
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 /// Where the numbers of rows of functions are.
 #[cfg(feature = "alloc")]
@@ -180,6 +184,61 @@ impl<'data> BlobMut<'data> {
         }
         self.drop_rows(&rows_of);
         Ok(())
+    }
+
+    /// Gives functions fewer bytes (but some), and takes from them the rows that then start at or behind
+    /// their ends. `sizes` has pairs of an FDE and its new size. No byte moves. Functions of units keep their
+    /// rows, because these say where the next function starts, and so do functions that share them (V3).
+    ///
+    /// # Errors
+    /// [`ErrorKind::FdeIndex`]. FDEs with malformed attributes stay as they are.
+    #[cfg(feature = "alloc")]
+    pub fn shorten(&mut self, sizes: &[(u32, u32)]) -> Result<(), Error> {
+        let mut cut = Vec::new();
+        for &(index, size) in sizes {
+            let position = self.position(index)?;
+            let blob = self.as_blob();
+            let Some(fde) = blob.fde(index).filter(|fde| size < fde.size) else { continue };
+            let Ok(attributes) = blob.attributes(&fde) else { continue };
+            let starts_inside = |row: &Result<Row, Error>| row.as_ref().is_ok_and(|row| row.start < size);
+            let inside = blob.rows(&attributes).take_while(starts_inside).count() as u32;
+            let start_width = usize::from(self.header.version.start_width());
+            self.store(position + start_width, &self.header.endian.u32_bytes(size));
+            if attributes.pc_type == PcType::Increment && 0 < inside && inside < attributes.fre_count {
+                cut.push((position, fde.fre_offset, inside, attributes.fre_count - inside));
+            }
+        }
+        self.cut_rows(&cut);
+        Ok(())
+    }
+
+    /// Takes rows from functions: the position of the FDE, the offset of its rows in their sub-section, and
+    /// how many rows stay and go.
+    #[cfg(feature = "alloc")]
+    fn cut_rows(&mut self, cut: &[(usize, u32, u32, u32)]) {
+        if self.header.is_light() || cut.is_empty() {
+            return;
+        }
+        let mut users: HashMap<u32, u32, FixedState> = HashMap::default();
+        if self.header.version == Version::V3 {
+            self.as_blob().fdes().for_each(|fde| *users.entry(fde.fre_offset).or_default() += 1);
+        }
+        let area = self.header.fre_area();
+        let mut dropped = 0u32;
+        for &(position, offset, stay, go) in cut {
+            if users.get(&offset).is_some_and(|&users| users > 1) {
+                continue;
+            }
+            match self.header.version {
+                Version::V1 | Version::V2 => self.store(position + 12, &self.header.endian.u32_bytes(stay)),
+                Version::V3 => {
+                    self.store(area.start + offset as usize, &self.header.endian.u16_bytes(stay as u16));
+                }
+            }
+            dropped = dropped.wrapping_add(go);
+        }
+        self.header.fre_count = self.header.fre_count.wrapping_sub(dropped);
+        self.store(12, &self.header.endian.u32_bytes(self.header.fre_count));
     }
 
     /// Sets the numbers of rows to 0 that belong to dead functions alone, and then finds such a number for

@@ -4,8 +4,8 @@ mod common;
 
 use pretty_assertions::assert_eq;
 use sframe_format::{
-    Abi, BlobMut, ErrorKind, Flags, Header, Piece, Registers, RuleTable, Rules, Section, SectionIndex,
-    Version,
+    Abi, Blob, BlobMut, ErrorKind, Fde, Flags, Header, PcType, Piece, Registers, RuleTable, Rules, Section,
+    SectionIndex, Version,
 };
 
 #[test]
@@ -124,6 +124,45 @@ fn dead_functions_match_no_address() {
         assert!(blob.fdes().all(|fde| fde.size == 0 && fde.address == fixture.address));
         assert_eq!(blob.lookup(fixture.address).unwrap(), None, "{}", fixture.name());
     }
+}
+
+#[test]
+fn shortened_functions_have_no_rows_behind_their_end() {
+    let mut dropped = 0;
+    for fixture in common::all() {
+        let section = Section::new(&fixture.data, fixture.address);
+        let Some(before) = section.blobs().next().filter(|blob| blob.offset() == 0 && blob.check().is_ok())
+        else {
+            continue;
+        };
+        let mut data = fixture.data.clone();
+        let mut blob = BlobMut::parse(&mut data, fixture.address).unwrap();
+        let starts = |blob: &Blob<'_>, fde: &Fde| {
+            let attributes = blob.attributes(fde).unwrap();
+            blob.rows(&attributes).map(|row| row.unwrap().start).collect::<Vec<_>>()
+        };
+        // Each function loses the part of its last row.
+        let sizes = before.fdes().map(|fde| {
+            let last = *starts(&before, &fde).last().unwrap_or(&0);
+            if last == 0 { fde.size.saturating_sub(1).max(1).min(fde.size) } else { last }
+        });
+        let sizes = Vec::from_iter(sizes);
+        blob.shorten(&Vec::from_iter((0..).zip(sizes.iter().copied()))).unwrap();
+        let after = Section::new(&data, fixture.address).blob_at(0).unwrap();
+        after.check().unwrap();
+        for (old, new) in before.fdes().zip(after.fdes()) {
+            let size = sizes[new.index as usize];
+            assert_eq!(new.size, size, "{} {}", fixture.name(), new.index);
+            let (was, is) = (starts(&before, &old), starts(&after, &new));
+            let shared = before.fdes().filter(|other| other.fre_offset == old.fre_offset).count() > 1;
+            let expected = was.iter().copied().filter(|&start| start < size || shared);
+            if before.attributes(&old).unwrap().pc_type == PcType::Increment && !was.is_empty() {
+                assert!(is.iter().copied().eq(expected), "{} {}: {was:?} {is:?}", fixture.name(), new.index);
+                dropped += was.len() - is.len();
+            }
+        }
+    }
+    assert!(dropped > 0, "no row was dropped");
 }
 
 #[test]

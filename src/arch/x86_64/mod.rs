@@ -4,6 +4,7 @@ mod landing_pads;
 mod plt;
 mod relax;
 mod relocs;
+mod tail;
 mod target;
 
 pub use relax::Edit;

@@ -2,11 +2,11 @@
 
 use super::relax::Edit;
 use super::relocs::{Family, Field};
-use super::{X86_64, landing_pads, plt, relax, relocs};
+use super::{X86_64, landing_pads, plt, relax, relocs, tail};
 use crate::arch::machine::FEATURE_IBT;
 use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site};
 use crate::arch::target::{
-    DynamicRelocations, LandingPad, PltEntry, PltFrame, PltPart, PltShape, RelocInfo, Target,
+    DynamicRelocations, LandingPad, PltEntry, PltFrame, PltPart, PltShape, RelocInfo, Tail, Target,
     end_of_tls_block,
 };
 use crate::cli::{Machine, PropertyOptions};
@@ -146,6 +146,10 @@ impl Target for X86_64 {
 
     fn jump_at(code: &[u8], offset: usize) -> Option<usize> {
         relax::jump_at(code, offset)
+    }
+
+    fn tail(code: &[u8]) -> Option<Tail> {
+        tail::of(code)
     }
 
     const LANDING_PAD: Option<LandingPad> = Some(landing_pads::LANDING_PAD);

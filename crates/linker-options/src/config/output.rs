@@ -367,6 +367,8 @@ pub struct RelocationOptions {
     pub relax: bool,
     /// `--branch-to-branch`: branches to branches go to where these lead.
     pub branch_to_branch: bool,
+    /// `--optimize-bb-jumps`: jumps to what follows them are taken away.
+    pub drop_jumps: bool,
     /// `-z text`, `-z notext`: severity of a dynamic relocation in a read-only section.
     pub text: TextRelocations,
     /// `-z combreloc` (default): dynamic relocations are sorted by kind.
@@ -407,6 +409,7 @@ impl Default for RelocationOptions {
             emit: false,
             relax: true,
             branch_to_branch: false,
+            drop_jumps: false,
             text: TextRelocations::Warn,
             combine: true,
             copy: true,

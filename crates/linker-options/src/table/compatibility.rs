@@ -99,7 +99,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "Turns off a warning that this linker does not have",
         IgnoredFlag,
     ),
-    ignored(&["no-optimize-bb-jumps"], "Does not remove branches, as this linker never does", IgnoredFlag),
     ignored(
         &["long-plt", "secure-plt", "no-ctors-in-init-array"],
         "An option for another machine or an old compiler, which lld ignores too",

@@ -21,7 +21,6 @@ pub static REFUSED: &[Refused] = &[
         "symbols of discarded sections have no address; GNU ld writes their offsets in the sections instead",
     ),
     refused(&["force-exe-suffix"], "it is for Windows, whose programs need a suffix; -o names the output"),
-    refused(&["optimize-bb-jumps"], "this linker does not remove jumps to the next basic block"),
     refused(&["ctf-variables", "ctf-share-types"], NO_CTF),
     refused(&["A", "architecture"], OTHER_MACHINE),
     refused(

@@ -164,6 +164,14 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         |state| state.config.relocations.branch_to_branch = false,
     ),
     flag(
+        &["optimize-bb-jumps"],
+        "Take jumps away that lead to the section behind them, for clang's -fbasic-block-sections (x86-64)",
+        |state| state.config.relocations.drop_jumps = true,
+    ),
+    flag(&["no-optimize-bb-jumps"], "Leave all jumps at the ends of sections (default)", |state| {
+        state.config.relocations.drop_jumps = false;
+    }),
+    flag(
         &["apply-dynamic-relocs"],
         "Store the values of dynamic relocations in the sections that they apply to",
         |state| {
