@@ -394,8 +394,8 @@ impl<'p> Placer<'p> {
     /// Puts an output section behind others of its class, or behind its best neighbour.
     fn put(&mut self, output: OutputId, class: Class, properties: Properties) {
         let class = if self.append { Class::Last } else { class };
-        let (after, neighbour) = match self.last_of_class.get(&class) {
-            Some(&node) => (Some(node), Some(node)),
+        let (after, neighbour) = match self.last_like(class) {
+            Some(node) => (Some(node), Some(node)),
             None => self.node_after_neighbour(class, properties),
         };
         let after = match class {
@@ -417,6 +417,13 @@ impl<'p> Placer<'p> {
         }
         let node = self.insert(after, Command::Output(output));
         self.last_of_class.insert(class, node);
+    }
+
+    /// The last orphan that one of this class follows. Thread-local zeros stand behind thread-local data: the
+    /// template of a thread's block has bytes in the file only at its start.
+    fn last_like(&self, class: Class) -> Option<usize> {
+        let data = (class == Class::TlsZeros).then_some(Class::Tls);
+        [Some(class), data].into_iter().flatten().find_map(|it| self.last_of_class.get(&it).copied())
     }
 
     /// The output section of the script that an orphan joins: of those with its name, the first that holds
