@@ -132,6 +132,10 @@ fn assign_own_versions<'a, T: Target>(
                         hide_twin(inputs, definitions, versions, id, index);
                     }
                 }
+                // Nobody outside sees this definition, so it needs no version.
+                None if object.hide_symbols => {
+                    versions.words[id.index()] = elf::VER_NDX_LOCAL;
+                }
                 None => {
                     let name = String::from_utf8_lossy(object.symbol_name(versioned.symbol as usize));
                     let place = format!("defined in {}", object.name);

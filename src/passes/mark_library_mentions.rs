@@ -19,8 +19,9 @@ use crate::ids::SymbolId;
 use crate::input::{ObjectFile, SharedFile};
 use crate::passes::select_definitions::is_taken_from;
 use crate::phase::Inputs;
+use crate::symbols::versions::split;
 use crate::symbols::{Definition, Definitions, MentionedBy};
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use std::cell::OnceCell;
 use zerocopy::byteorder::ByteOrder;
 
@@ -64,8 +65,37 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
             }
         }
     }
+    mark_versioned(inputs, &takes_part, definitions);
     bind_weak_references(inputs, &takes_part, definitions);
     definitions.loaded_libraries = takes_part;
+}
+
+/// Marks objects' `name@VERSION` that a loaded library mentions, too. A library's own name for it is the plain
+/// one, with the version beside it. Objects that define old versions are rare, so libraries are searched only
+/// for these.
+fn mark_versioned<T: Target>(inputs: &Inputs<'_, T>, loaded: &[bool], definitions: &mut Definitions) {
+    let mut own: HashMap<(&[u8], &[u8]), SymbolId> = HashMap::new();
+    for object in &inputs.objects {
+        for versioned in &object.versioned {
+            let id = object.symbol_id(versioned.symbol);
+            if matches!(definitions.definition(id), Definition::Object { .. })
+                && let Some((base, version)) = split(inputs.globals.names[id.index()])
+            {
+                own.insert((base, version), id);
+            }
+        }
+    }
+    if own.is_empty() {
+        return;
+    }
+    for (library, _) in inputs.shared.iter().zip(loaded).filter(|(_, loaded)| **loaded) {
+        for row in 1..library.symbols.len() {
+            let version = library.version_name(library.symbol_version(row).index);
+            if let Some(id) = own.get(&(library.symbol_name(row), version)) {
+                definitions.mentions[id.index()] |= MentionedBy::IN_SHARED;
+            }
+        }
+    }
 }
 
 /// Whether an object defines data and a library a function, or the reverse. `kind` is the library's `STT_*`.

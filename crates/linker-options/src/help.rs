@@ -123,7 +123,7 @@ mod tests {
         let text = help_text("ld");
         for needle in [
             "\nld: supported targets: elf64-x86-64 elf64-littleaarch64 elf64-s390",
-            "\nld: supported emulations: elf_x86_64 aarch64linux aarch64elf elf64_s390 elf_x86_64_fbsd aarch64fbsd",
+            "\nld: supported emulations: elf_x86_64 elf_amd64 aarch64linux aarch64elf elf64_s390 elf_x86_64_fbsd elf_amd64_fbsd aarch64fbsd",
             "--whole-archive",
             "no-whole-archive",
             "--version-script",

@@ -32,10 +32,12 @@ impl Emulation {
 /// The emulations of `-m`.
 pub static EMULATIONS: &[Emulation] = &[
     Emulation::new("elf_x86_64", Machine::X86_64),
+    Emulation::new("elf_amd64", Machine::X86_64),
     Emulation::new("aarch64linux", Machine::AArch64),
     Emulation::new("aarch64elf", Machine::AArch64),
     Emulation::new("elf64_s390", Machine::S390x),
     Emulation::of_freebsd("elf_x86_64_fbsd", Machine::X86_64),
+    Emulation::of_freebsd("elf_amd64_fbsd", Machine::X86_64),
     Emulation::of_freebsd("aarch64fbsd", Machine::AArch64),
 ];
 

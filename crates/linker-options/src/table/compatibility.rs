@@ -14,11 +14,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     ),
     ignored(&["fno-lto"], "An option of the compiler driver, which has already carried it out", IgnoredFlag),
     ignored(
-        &["lto-", "lto=", "no-lto-", "thinlto-", "save-temps"],
+        &["lto-", "lto=", "no-lto-", "thinlto-"],
         "Steers the compiler inside lld; a plugin has options of its own (-plugin-opt)",
         IgnoredPrefix,
     )
     .reaches(Reach::Writes),
+    ignored(
+        &["save-temps"],
+        "Keeps files of the compiler inside lld; a plugin has options of its own (-plugin-opt)",
+        IgnoredOptional,
+    ),
     ignored(
         &["fat-lto-objects", "no-fat-lto-objects", "disable-verify"],
         "Steers fat objects; a plugin takes their intermediate code, else their machine code is linked",

@@ -326,7 +326,7 @@ fn what_is_no_option() {
     assert!(
         all[2]
             .message
-            .contains("elf_x86_64, aarch64linux, aarch64elf, elf64_s390, elf_x86_64_fbsd or aarch64fbsd"),
+            .contains("elf_x86_64, elf_amd64, aarch64linux, aarch64elf, elf64_s390, elf_x86_64_fbsd, elf_amd64_fbsd or aarch64fbsd"),
         "{all:?}"
     );
 }

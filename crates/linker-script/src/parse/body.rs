@@ -133,7 +133,8 @@ impl Parser<'_, '_> {
         if self.accept_word(b"INPUT_SECTION_FLAGS") {
             flags = Some(self.section_flags()?);
         }
-        let (glob, exclude, sort) = self.pattern("a file pattern, an assignment or `}`")?;
+        let SectionPattern { glob, exclude, sort } =
+            self.pattern(None, "a file pattern, an assignment or `}`")?;
         let file = FilePattern { glob, exclude, sort };
         if !self.accept(Mode::Pattern, "(") {
             let span = start.to(file.glob.span);
@@ -151,13 +152,19 @@ impl Parser<'_, '_> {
                 self.next(Mode::Pattern);
                 continue;
             }
-            let (glob, exclude, sort) = self.pattern("a section pattern or `)`")?;
-            sections.push(SectionPattern { glob, exclude, sort });
+            let last = self.pattern(Some(&mut sections), "a section pattern or `)`")?;
+            sections.push(last);
         }
     }
 
-    /// Reads a pattern inside any nesting of `SORT…`, `REVERSE` and `EXCLUDE_FILE`.
-    fn pattern(&mut self, what: &str) -> Result<(Name, Vec<Name>, Sort), Reported> {
+    /// Reads a pattern inside any nesting of `SORT…`, `REVERSE` and `EXCLUDE_FILE`. The parentheses may hold
+    /// several patterns of sections, which are sorted together, as in lld: those before the last one go to
+    /// `before`.
+    fn pattern(
+        &mut self,
+        mut before: Option<&mut Vec<SectionPattern>>,
+        what: &str,
+    ) -> Result<SectionPattern, Reported> {
         let mut exclude = Vec::new();
         let mut sort = Sort::default();
         let mut open = 0;
@@ -178,13 +185,22 @@ impl Parser<'_, '_> {
                         if !token.is_name() {
                             return Err(self.unexpected(token, what));
                         }
-                        for _ in 0..open {
-                            self.expect(Mode::Pattern, ")")?;
-                        }
                         if sort.reverse && sort.first == SortKey::Default {
                             sort.first = SortKey::Name;
                         }
-                        return Ok((self.name_of(token), exclude, sort));
+                        let glob = self.name_of(token);
+                        let pattern = SectionPattern { glob, exclude: std::mem::take(&mut exclude), sort };
+                        if open > 0
+                            && !self.peek(Mode::Pattern).is(")")
+                            && let Some(before) = before.as_deref_mut()
+                        {
+                            before.push(pattern);
+                            continue;
+                        }
+                        for _ in 0..open {
+                            self.expect(Mode::Pattern, ")")?;
+                        }
+                        return Ok(pattern);
                     }
                 },
             };

@@ -304,6 +304,12 @@ fn input_statements() {
     assert_eq!(sort("*(REVERSE(SORT(.x)))"), reversed);
     assert_eq!(sort("*(SORT(REVERSE(.x)))"), reversed);
     assert_eq!(sort("*(REVERSE(.x))"), reversed);
+    let both = input("*(.a SORT_BY_ALIGNMENT(EXCLUDE_FILE(a.o) .b .c) .d)").sections.unwrap();
+    let keys: Vec<_> = both.iter().map(|it| (it.glob.text(), it.sort.first, it.exclude.len())).collect();
+    let (plain, aligned) = (SortKey::Default, SortKey::Alignment);
+    let expected = [(".a", plain, 0), (".b", aligned, 1), (".c", aligned, 0), (".d", plain, 0)];
+    assert_eq!(keys, expected.map(|(glob, key, excluded)| (glob.into(), key, excluded)));
+    assert_eq!(errors("SECTIONS { .o : { SORT(a b)(.x) } }").len(), 1);
     assert_eq!(input("SORT(*.o)(.x)").file.sort.first, SortKey::Name);
     assert_eq!(input("SORT(.x)").file.sort.first, SortKey::Name);
 
