@@ -70,9 +70,9 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
     definitions.loaded_libraries = takes_part;
 }
 
-/// Marks objects' `name@VERSION` that a loaded library mentions, too. A library's own name for it is the plain
-/// one, with the version beside it. Objects that define old versions are rare, so libraries are searched only
-/// for these.
+/// Marks objects' `name@VERSION` that a loaded library mentions, too. A library's own name for it is the
+/// plain one, with the version beside it. Objects that define old versions are rare, so libraries are
+/// searched only for these.
 fn mark_versioned<T: Target>(inputs: &Inputs<'_, T>, loaded: &[bool], definitions: &mut Definitions) {
     let mut own: HashMap<(&[u8], &[u8]), SymbolId> = HashMap::new();
     for object in &inputs.objects {

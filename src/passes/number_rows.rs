@@ -1,7 +1,8 @@
 //! Numbers GOT slots, PLT entries and copy relocations.
 //!
-//! The pass is serial and goes through symbols in the order of their ids, which depends on the inputs alone.
-//! It numbers only slots and entries that `scan_relocations` found to be needed. A table that stays empty is
+//! The pass is serial and goes through symbols in the order in which the files mention them, as other linkers
+//! do, so that tables of different linkers can be compared, and neighbours in a file stay neighbours. It
+//! numbers only slots and entries that `scan_relocations` found to be needed. A table that stays empty is
 //! dropped.
 
 use crate::arch::Target;
@@ -42,12 +43,13 @@ fn number<T: Target>(
 ) -> (Vec<DynamicRow>, Vec<Option<DynamicRowId>>) {
     let is_wanted =
         |id| !link.symbol_needs(id).is_empty() || link.symbol_flags(id).contains(SymbolFlags::EXPORTED);
-    let symbols: Vec<SymbolId> = (0..link.symbols.len() as u32)
+    let mut symbols: Vec<SymbolId> = (0..link.symbols.len() as u32)
         .into_par_iter()
         .with_min_len(4096)
         .map(SymbolId)
         .filter(|&id| is_wanted(id))
         .collect();
+    symbols.par_sort_unstable_by_key(|&id| link.globals.order(id));
     let copies = copies.by_variable();
     let mut rows = Vec::with_capacity(symbols.len());
     let mut row_of = filled(None, link.symbols.len());

@@ -187,7 +187,10 @@ impl<'a, T: Target> Inputs<'a, T> {
             symbol_count: names.len(),
             objects,
             shared: Vec::new(),
-            globals: Globals::new(crate::symbols::Interner::default(), names),
+            globals: Globals::new(
+                crate::symbols::Interner::default(),
+                crate::symbols::Names { all: names, first_mentions: Vec::new() },
+            ),
             section_files,
             section_states,
             section_classes,

@@ -1,7 +1,7 @@
 //! The names of the global symbols and their numbers, which index all tables of symbols.
 
 use super::Interner;
-use super::intern::HashedName;
+use super::intern::{HashedName, Names};
 use crate::ids::SymbolId;
 
 /// Maps names to numbers and back. Rows `0..len` of all tables of symbols are the globals, in an order that
@@ -14,12 +14,21 @@ pub struct Globals<'a> {
     /// Name of each global. A symbol with a version that is not the default one has a name of its own,
     /// `name@VERSION`.
     pub names: Vec<&'a [u8]>,
+    /// How many names the files mention before they first mention each of these. Names that the linker adds
+    /// have none.
+    first_mentions: Vec<u32>,
 }
 
 impl<'a> Globals<'a> {
     /// Globals with these names. `interner` must know all of them.
-    pub fn new(interner: Interner, names: Vec<&'a [u8]>) -> Self {
-        Globals { interner, names }
+    pub fn new(interner: Interner, names: Names<'a>) -> Self {
+        Globals { interner, names: names.all, first_mentions: names.first_mentions }
+    }
+
+    /// By this key, globals are in the order in which the files mention them first, archive members that are
+    /// not extracted among them. Names that the linker adds come last.
+    pub fn order(&self, id: SymbolId) -> (u32, SymbolId) {
+        (self.first_mentions.get(id.index()).copied().unwrap_or(u32::MAX), id)
     }
 
     /// Number of globals.

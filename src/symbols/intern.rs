@@ -190,11 +190,11 @@ pub struct Interner {
 impl Interner {
     /// Makes the map of all names of all batches. Also returns, for each batch, the global of each of its
     /// slots, and for each global its name.
-    pub fn build<'a>(batches: &[Batch<'a>]) -> (Self, Vec<Vec<SymbolId>>, Vec<&'a [u8]>) {
+    pub fn build<'a>(batches: &[Batch<'a>]) -> (Self, Vec<Vec<SymbolId>>, Names<'a>) {
         // Each slot is in the list of exactly one shard, and that shard's thread stores the slot's id.
         let slots: Vec<Vec<AtomicU32>> =
             batches.par_iter().map(|batch| (0..batch.len()).map(|_| AtomicU32::new(0)).collect()).collect();
-        let filled: Vec<(Slots, Vec<&'a [u8]>)> = (0..SHARDS)
+        let filled: Vec<(Slots, Names<'a>)> = (0..SHARDS)
             .into_par_iter()
             .with_max_len(1)
             .map(|number| fill_shard(number, batches, &slots))
@@ -203,7 +203,7 @@ impl Interner {
         let mut count = 0u32;
         for (_, names) in &filled {
             bases.push(count);
-            count = u32::try_from(names.len())
+            count = u32::try_from(names.all.len())
                 .ok()
                 .and_then(|names| count.checked_add(names))
                 .expect("fewer than 2^32 global names");
@@ -225,10 +225,11 @@ impl Interner {
             .collect();
         // Leaves room for names that the linker adds itself.
         const MORE: usize = 4096;
-        let mut names = Vec::with_capacity(count as usize + MORE);
+        let mut names = Names::with_capacity(count as usize + MORE);
         let mut shards = Vec::with_capacity(SHARDS);
         for (shard, own) in filled {
-            names.extend(own);
+            names.all.extend(own.all);
+            names.first_mentions.extend(own.first_mentions);
             shards.push(shard);
         }
         (Interner { shards, bases, late: Slots::default() }, ids, names)
@@ -262,16 +263,31 @@ impl Interner {
     }
 }
 
+/// The names of globals.
+pub struct Names<'a> {
+    /// By global: its name.
+    pub all: Vec<&'a [u8]>,
+    /// By global: how many names the files mention before they first mention this one.
+    pub first_mentions: Vec<u32>,
+}
+
+impl Names<'_> {
+    fn with_capacity(count: usize) -> Self {
+        Names { all: Vec::with_capacity(count), first_mentions: Vec::with_capacity(count) }
+    }
+}
+
 /// How many names are looked up together.
 const WINDOW: usize = 16;
 
-fn fill_shard<'a>(number: usize, batches: &[Batch<'a>], slots: &[Vec<AtomicU32>]) -> (Slots, Vec<&'a [u8]>) {
+fn fill_shard<'a>(number: usize, batches: &[Batch<'a>], slots: &[Vec<AtomicU32>]) -> (Slots, Names<'a>) {
     let total: usize = batches.iter().filter_map(|batch| batch.shards.get(number)).map(Vec::len).sum();
     // Most names are mentioned by several objects, so half of the mentions is room enough; the table grows if
     // not.
     let mut table = Slots::with_capacity(total / 2);
     // Reserves the most there can be: unused room costs nothing, but growing copies.
-    let mut names: Vec<&'a [u8]> = Vec::with_capacity(total);
+    let Names { all: mut names, mut first_mentions } = Names::with_capacity(total);
+    let mut before = 0u32;
     for (batch, slots) in batches.iter().zip(slots) {
         let Some(list) = batch.shards.get(number) else { continue };
         for window in list.chunks(WINDOW) {
@@ -281,13 +297,15 @@ fn fill_shard<'a>(number: usize, batches: &[Batch<'a>], slots: &[Vec<AtomicU32>]
                     let id = names.len() as u32;
                     table.add(free, hash, id);
                     names.push(name);
+                    first_mentions.push(before.saturating_add(slot));
                     id
                 });
                 slots[slot as usize].store(id, Ordering::Relaxed);
             }
         }
+        before = before.saturating_add(batch.len() as u32);
     }
-    (table, names)
+    (table, Names { all: names, first_mentions })
 }
 
 /// Reads the memory that the look-ups of these names will read. These reads do not depend on each other, so
@@ -317,7 +335,9 @@ mod tests {
         for name in [&b"exit"[..], b"printf"] {
             second.push(HashedName::new(name));
         }
-        let (mut interner, ids, mut names) = Interner::build(&[first, second]);
+        let (mut interner, ids, Names { all: mut names, first_mentions }) = Interner::build(&[first, second]);
+        let mentions = |batch: usize, slot: usize| first_mentions[ids[batch][slot].index()];
+        assert_eq!([mentions(0, 0), mentions(0, 1), mentions(1, 0)], [0, 1, 3]);
         assert_eq!(ids[0][0], ids[0][2]);
         assert_eq!(ids[0][1], ids[1][1]);
         assert_eq!(names.len(), 3);
@@ -337,7 +357,7 @@ mod tests {
         for name in &all[..4000] {
             batch.push(HashedName::new(name));
         }
-        let (mut interner, _, mut names) = Interner::build(&[batch]);
+        let (mut interner, _, Names { all: mut names, .. }) = Interner::build(&[batch]);
         for name in &all[4000..] {
             names.push(name);
             interner.add_last(&names);

@@ -45,7 +45,7 @@ pub use common::CommonBlock;
 pub use definitions::{Definition, Definitions, LinkerSymbol, LinkerSymbolOrigin, MentionedBy, Reserved};
 pub use flags::{AtomicNeeds, Needs, SymbolFlags};
 pub use globals::Globals;
-pub use intern::Interner;
+pub use intern::{Interner, Names};
 pub use name_list::NameList;
 pub use start_stop::{is_identifier, start_stop};
 pub use versions::{VersionDefinition, Versions};

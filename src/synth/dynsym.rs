@@ -1,8 +1,9 @@
 //! `.dynsym`: the symbols that this output imports from other modules, and those that it exports.
 //!
-//! The null symbol comes first, then imports, then exports, sorted by their buckets in `.gnu.hash`. Copied
-//! variables and functions with a canonical PLT entry count as exports, though a library defines them: the
-//! dynamic linker has to find them here first.
+//! The null symbol comes first, then imports, then exports, sorted by their buckets in `.gnu.hash`. Otherwise
+//! symbols are in the order in which the files mention them first; without `.gnu.hash`, all of them are.
+//! Copied variables and functions with a canonical PLT entry count as exports, though a library defines them:
+//! the dynamic linker has to find them here first.
 
 use super::gnu_hash;
 use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
@@ -54,15 +55,19 @@ pub fn select<'a, T: Target>(link: &Scanned<'a, T>) -> (Vec<DynamicSymbol<'a>>, 
         let name = plain_name(link.globals.names[id.index()]);
         DynamicSymbol { id, name, name_offset: 0, gnu_hash: gnu_hash::hash(name) }
     };
-    let of = |role| roles.par_iter().filter(move |row: &&(SymbolId, Role)| row.1 == role).map(symbol);
-    let references: Vec<DynamicSymbol<'a>> = of(Role::Reference).collect();
-    let mut hashed: Vec<DynamicSymbol<'a>> = of(Role::Definition).collect();
-    let shape = GnuHashShape::new(hashed.len());
-    hashed.par_sort_unstable_by_key(|symbol| (shape.bucket(symbol.gnu_hash), symbol.id));
-    let first_hashed = references.len();
-    let mut symbols = references;
-    symbols.append(&mut hashed);
-    (symbols, first_hashed, shape)
+    let is_definition = |row: &&(SymbolId, Role)| row.1 == Role::Definition;
+    let shape = GnuHashShape::new(roles.par_iter().filter(is_definition).count());
+    let mut symbols: Vec<(Option<u32>, DynamicSymbol<'a>)> = roles
+        .par_iter()
+        .map(|row| {
+            let symbol = symbol(row);
+            let hashed = link.config.dynamic.hash_style.gnu && is_definition(&row);
+            (hashed.then(|| shape.bucket(symbol.gnu_hash)), symbol)
+        })
+        .collect();
+    symbols.par_sort_unstable_by_key(|(bucket, symbol)| (*bucket, link.globals.order(symbol.id)));
+    let first_hashed = symbols.partition_point(|(bucket, _)| bucket.is_none());
+    (symbols.into_iter().map(|(_, symbol)| symbol).collect(), first_hashed, shape)
 }
 
 /// A name without its version.

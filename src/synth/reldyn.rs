@@ -17,7 +17,7 @@ use crate::region::{Region, copy_bytes};
 use crate::relocs::address;
 use crate::relocs::dynamic::{self, Entry};
 use crate::relocs::slots::packs;
-use crate::symbols::SymbolFlags;
+use crate::symbols::{Definition, SymbolFlags};
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use rayon::prelude::*;
 use zerocopy::FromBytes;
@@ -160,9 +160,11 @@ struct Resolvers(Vec<u32>);
 
 impl Resolvers {
     fn new<T: Target>(link: &Located<'_, T>) -> Self {
-        let is_resolver = |id| link.symbol_flags(id).contains(SymbolFlags::IFUNC);
-        let exported = link.dynamic.symbols.get(link.dynamic.first_hashed..).unwrap_or_default();
-        let chosen = exported.iter().filter(|symbol| is_resolver(symbol.id));
+        let is_resolver = |id| {
+            link.symbol_flags(id).contains(SymbolFlags::IFUNC)
+                && matches!(link.definition(id), Definition::Object { .. })
+        };
+        let chosen = link.dynamic.symbols.iter().filter(|symbol| is_resolver(symbol.id));
         let mut rows: Vec<u32> = chosen.map(|symbol| link.dynamic.row(symbol.id)).collect();
         rows.sort_unstable();
         Resolvers(rows)

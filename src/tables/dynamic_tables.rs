@@ -28,8 +28,8 @@ pub struct DynamicTables<'a> {
     pub libraries: Vec<bool>,
     /// Rows of `.dynsym` from row 1 on.
     pub symbols: Vec<DynamicSymbol<'a>>,
-    /// The position in `symbols` of the first definition. Definitions come last and are in `.gnu.hash`, where
-    /// other modules find them.
+    /// The position in `symbols` of the first definition that is in `.gnu.hash`, where other modules find it.
+    /// These come last.
     pub first_hashed: usize,
     /// Shape of `.gnu.hash`.
     pub gnu_hash: GnuHashShape,

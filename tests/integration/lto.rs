@@ -148,7 +148,7 @@ fn the_machine_code_brings_in_members() {
     work.gcc(&[&fixed[..], &[&main, &archive]].concat()).fails().says(&late);
 }
 
-/// A member that a call of the compiler's brings in shares variables and functions with the intermediate code.
+/// A member that a call of the compiler's brings in shares variables and functions with intermediate code.
 #[test]
 fn late_members_use_what_was_compiled() {
     let work = Work::new();

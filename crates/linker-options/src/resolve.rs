@@ -206,8 +206,8 @@ fn refuse_options_of_libraries(state: &State<'_>) {
         ("--no-define-common", state.config.symbols.define_common == Some(false)),
     ];
     for (name, _) in given.into_iter().filter(|given| given.1 && !state.config.is_shared()) {
-        let message = "may not be used without -shared";
-        state.report(Diagnostic::error(Code::BadOption, message).at(Location::Argument(name.into())));
+        let message = format!("{name} may not be used without -shared");
+        state.report(Diagnostic::error(Code::BadOption, message));
     }
 }
 

@@ -21,6 +21,8 @@ const FLAG_NAMES: &[(&str, u64)] = &[
     ("SHF_COMPRESSED", 1 << 11),
     ("SHF_GNU_RETAIN", 1 << 21),
     ("SHF_X86_64_LARGE", 1 << 28),
+    ("SHF_AARCH64_PURECODE", 1 << 29),
+    ("SHF_ARM_PURECODE", 1 << 29),
     ("SHF_EXCLUDE", 1 << 31),
 ];
 
