@@ -97,9 +97,60 @@ struct walk {
 	u32 known; /* a bit for each register whose value is known */
 	u32 topmost; /* whether pc is the instruction that runs next, not one behind a call */
 	u32 first, count; /* of the process's ranges */
+	u64 last; /* the stack pointer that the last way back which moves led to; 0 before */
 	struct range range; /* the last one; many neighbours in a stack are of one file */
 	struct sample sample;
 };
+
+/* How a function that has called on another stack gets back to the one on which it was called: by words that lead to a stack
+ * pointer. Programs of Go do so, to run their own work and C on a stack of the thread.
+ */
+#define MOST_WORDS 6
+struct way_back {
+	u32 from, flags;
+	u32 count; /* of words; each is read at an offset from the value of the one before */
+	s32 words[MOST_WORDS];
+	s32 minus; /* the offset from the stack pointer of a word to subtract */
+	s32 cfa; /* from the value */
+	s32 fp; /* the caller's frame pointer, from the CFA or from the place of the last word */
+	s32 pc; /* the caller's address, from the place of the last word */
+	s32 below; /* from the value: the stack pointer that the next one out leads to */
+};
+
+/* What a way starts with. */
+enum {
+	NOWHERE, /* the function is the last of its stack */
+	FROM_THREAD,
+	FROM_STACK,
+	FROM_FRAME,
+};
+
+#define WAY_SUBTRACTS 1
+#define WAY_FP_AT_CFA 2
+#define WAY_FP_BESIDE 4
+#define WAY_PC_BESIDE 8
+#define WAY_MOVES 16
+
+/* Where a function goes on behind such a call, as the file has it. */
+struct behind_call {
+	u64 address;
+	u32 file, spare;
+};
+
+#ifdef __bpf__
+#define OF_THE_KERNEL __attribute__((preserve_access_index))
+#else
+#define OF_THE_KERNEL
+#endif
+
+/* The fields that the running kernel has at places of its own. */
+struct thread_struct {
+	unsigned long fsbase;
+} OF_THE_KERNEL;
+
+struct task_struct {
+	struct thread_struct thread;
+} OF_THE_KERNEL;
 
 /* arch/x86/include/asm/ptrace.h, whose order no kernel can change. */
 struct pt_regs {
@@ -155,6 +206,13 @@ struct {
 	u32 *key;
 	struct range *value;
 } ranges SEC(".maps");
+
+struct {
+	int (*type)[BPF_MAP_TYPE_HASH];
+	int (*max_entries)[4096];
+	struct behind_call *key;
+	struct way_back *value;
+} ways_back SEC(".maps");
 
 struct {
 	int (*type)[BPF_MAP_TYPE_PERCPU_ARRAY];
@@ -415,6 +473,70 @@ INLINE int is_trampoline(u64 pc)
 	return read_user(code, sizeof(code), pc) && code[0] == 0x0f0000000fc0c748 && (code[1] & 0xff) == 5;
 }
 
+/* The base of the thread's own data. A function of its own, because one load cannot be of the kernel's structures and of a map. */
+NOINLINE u64 thread_base(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return task->thread.fsbase;
+}
+
+/* The value that a way back leads to, and the place of its last word. */
+INLINE int follow(const struct walk *walk, const struct way_back *way, u64 *place, u64 *value)
+{
+	*place = 0;
+	if (way->flags & WAY_MOVES && walk->last)
+		return read_user(value, 8, walk->last + way->below) && *value > walk->last;
+	if (way->from == FROM_THREAD) {
+		/* Further out than a way that moves, the thread's data say nothing. */
+		if (walk->last)
+			return 0;
+		*value = thread_base();
+	} else {
+		*value = walk->registers[way->from == FROM_FRAME ? FRAME_POINTER : STACK_POINTER];
+	}
+	for (u32 word = 0; word < MOST_WORDS; word++) {
+		if (word >= way->count)
+			break;
+		*place = *value + way->words[word];
+		if (!read_user(value, 8, *place))
+			return 0;
+	}
+	return 1;
+}
+
+/* A step behind a call on another stack, where a table has no row. */
+INLINE u32 step_back(struct walk *walk)
+{
+	struct behind_call key = { walk->pc - walk->range.bias, walk->range.file, 0 };
+	struct way_back *way = walk->topmost ? 0 : bpf_map_lookup_elem(&ways_back, &key);
+	u64 place, value, minus, pc, cfa, fp = walk->registers[FRAME_POINTER];
+
+	if (!way)
+		return NO_ROWS;
+	if (way->from == NOWHERE)
+		return ROOT;
+	/* Before the scheduler has chosen another goroutine, the thread has none. */
+	if (!follow(walk, way, &place, &value))
+		return way->flags & WAY_PC_BESIDE ? ROOT : MEMORY;
+	if (way->flags & WAY_SUBTRACTS) {
+		if (!read_user(&minus, 8, walk->registers[STACK_POINTER] + way->minus))
+			return MEMORY;
+		value -= minus;
+	}
+	cfa = value + way->cfa;
+	if (way->flags & WAY_FP_AT_CFA && !read_user(&fp, 8, cfa + way->fp))
+		return MEMORY;
+	if (way->flags & WAY_FP_BESIDE && !read_user(&fp, 8, place + way->fp))
+		return MEMORY;
+	if (!read_user(&pc, 8, way->flags & WAY_PC_BESIDE ? place + way->pc : cfa - 8) || !value || !pc)
+		return MEMORY;
+	if (way->flags & WAY_MOVES)
+		walk->last = value;
+	enter_caller(walk, pc, cfa, fp);
+	return GOES_ON_UP;
+}
+
 INLINE u32 step(struct walk *walk)
 {
 	u64 pc = walk->topmost ? walk->pc : walk->pc - 1, word;
@@ -427,7 +549,6 @@ INLINE u32 step(struct walk *walk)
 		table = bpf_map_lookup_elem(&files, &file);
 		if (!table || !table->present)
 			return NO_TABLE;
-		end = NO_ROWS;
 		answer = look_up(table, pc - walk->range.bias, &word);
 		if (answer == MALFORMED)
 			return MALFORMED_TABLE;
@@ -438,6 +559,9 @@ INLINE u32 step(struct walk *walk)
 				return ROOT;
 			return step_by_long_rule(walk, table->long_rules + (u32)word * LONG_RULE_BYTES);
 		}
+		end = step_back(walk);
+		if (end != NO_ROWS)
+			return end;
 	}
 	return is_trampoline(walk->pc) ? step_from_context(walk) : end;
 }
@@ -499,6 +623,7 @@ INLINE u32 start(struct walk *walk, struct bpf_perf_event_data *context)
 	walk->known = 0xffff;
 	walk->topmost = 1;
 	walk->range.start = walk->range.end = 0;
+	walk->last = 0;
 	return segment == CS_32_BITS ? NARROW : GOES_ON_UP;
 }
 

@@ -113,6 +113,65 @@ pub(crate) struct Slice {
     pub count: u32,
 }
 
+/// The most words of a [`WayBack`].
+pub const MOST_WORDS: usize = 6;
+
+/// How a function that has called on another stack gets back to the one on which it was called; `struct
+/// way_back` in C.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WayBack {
+    /// What the way starts with.
+    pub from: u32,
+    /// A bit for each field that counts, and what it counts from.
+    pub flags: u32,
+    /// Number of words.
+    pub count: u32,
+    /// Offsets of words: each is read at the offset from the value of the one before.
+    pub words: [i32; MOST_WORDS],
+    /// The offset from the stack pointer of a word to subtract from the last value.
+    pub minus: i32,
+    /// The CFA, counted from the value.
+    pub cfa: i32,
+    /// Where the caller's frame pointer is.
+    pub fp: i32,
+    /// Where the caller's address is, counted from the place of the last word.
+    pub pc: i32,
+    /// Where the stack pointer is that the next such call further out leads to, counted from the value.
+    pub below: i32,
+}
+
+impl WayBack {
+    /// The function is the last of its stack.
+    pub const NOWHERE: u32 = 0;
+    /// The way starts with the base of the thread's own data.
+    pub const FROM_THREAD: u32 = 1;
+    /// It starts with the stack pointer.
+    pub const FROM_STACK: u32 = 2;
+    /// It starts with the frame pointer.
+    pub const FROM_FRAME: u32 = 3;
+    /// A word is to be subtracted.
+    pub const SUBTRACTS: u32 = 1;
+    /// The caller's frame pointer is a word at an offset from the CFA.
+    pub const FP_AT_CFA: u32 = 2;
+    /// The caller's frame pointer is a word at an offset from the place of the last word.
+    pub const FP_BESIDE: u32 = 4;
+    /// The caller's address is a word at an offset from the place of the last word.
+    pub const PC_BESIDE: u32 = 8;
+    /// The next such call further out leads to another stack pointer.
+    pub const MOVES: u32 = 16;
+}
+
+/// Where a function goes on behind a call on another stack; `struct behind_call` in C.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BehindCall {
+    /// The file's own address.
+    pub address: u64,
+    pub file: u32,
+    pub spare: u32,
+}
+
 /// Where a stack ended; `enum end` in C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
@@ -191,6 +250,10 @@ pub(crate) struct Counts {
 unsafe impl Pod for Table {}
 // SAFETY: as above.
 unsafe impl Pod for Range {}
+// SAFETY: as above.
+unsafe impl Pod for WayBack {}
+// SAFETY: as above.
+unsafe impl Pod for BehindCall {}
 // SAFETY: as above.
 unsafe impl Pod for Slice {}
 // SAFETY: as above.

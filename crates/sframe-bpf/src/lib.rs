@@ -26,12 +26,12 @@ mod ring;
 mod slices;
 mod tables;
 
-use aya::maps::{MapData, PerCpuArray, RingBuf};
+use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::{PerfEvent, ProgramError};
 use aya::util::nr_cpus;
 use aya::{Ebpf, EbpfError, EbpfLoader};
-use layout::{Counts, Namespace};
-pub use layout::{End, Range};
+use layout::{BehindCall, Counts, Namespace};
+pub use layout::{End, Range, WayBack};
 pub use ring::{Sample, Stacks};
 use sframe_format::CompactTable;
 use std::io;
@@ -45,6 +45,7 @@ pub struct Kernel {
     ebpf: Ebpf,
     tables: tables::Tables,
     ranges: ranges::Ranges,
+    ways_back: HashMap<MapData, BehindCall, WayBack>,
     counts: PerCpuArray<MapData, Counts>,
 }
 
@@ -92,9 +93,10 @@ impl Kernel {
             take("ranges")?.try_into().map_err(damaged)?,
             take("processes")?.try_into().map_err(damaged)?,
         );
+        let ways_back = take("ways_back")?.try_into().map_err(damaged)?;
         let counts = take("counts")?.try_into().map_err(damaged)?;
         let ring: RingBuf<MapData> = take("ring")?.try_into().map_err(damaged)?;
-        Ok((Self { ebpf, tables, ranges, counts }, Stacks::new(ring)))
+        Ok((Self { ebpf, tables, ranges, ways_back, counts }, Stacks::new(ring)))
     }
 
     /// Runs the program for samples of a perf event, also for events that other threads inherit from it
@@ -122,6 +124,16 @@ impl Kernel {
     /// from now on.
     pub fn add_table(&mut self, file: u32, table: &CompactTable<&[u8]>) -> Result<(), String> {
         self.tables.add(file, table)
+    }
+
+    /// Gives the kernel the way back from a call that a function of a file makes on another stack. `address`
+    /// is the file's own of the instruction behind the call.
+    ///
+    /// # Errors
+    /// The kernel has no room for it.
+    pub fn add_way_back(&mut self, file: u32, address: u64, way: &WayBack) -> Result<(), String> {
+        let place = BehindCall { address, file, spare: 0 };
+        self.ways_back.insert(place, way, 0).map_err(|error| error.to_string())
     }
 
     /// Records that a file has no table.

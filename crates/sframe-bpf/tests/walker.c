@@ -17,6 +17,9 @@ struct input {
 	u64 stack, words;
 	u64 fails; /* every so many reads one fails; 0 for none */
 	u64 kernel_frames;
+	u64 thread; /* the base of its own data */
+	struct behind_call behind;
+	struct way_back way;
 };
 
 struct outcome {
@@ -32,6 +35,7 @@ static struct outcome outcome;
 static struct walk the_walk;
 static struct counts the_counts;
 static struct process the_process = { 0, 1 };
+static struct task_struct the_task;
 static u8 *block, *stack;
 static u64 reads, all_reads, loads;
 
@@ -56,6 +60,8 @@ static void *lookup(void *map, const void *key)
 		return number ? 0 : &input.range;
 	if (map == &files)
 		return number == input.range.file ? &input.table : 0;
+	if (map == &ways_back)
+		return memcmp(key, &input.behind, sizeof(input.behind)) ? 0 : &input.way;
 	if (map == &blocks) {
 		loads++;
 		return number ? 0 : &block;
@@ -146,12 +152,13 @@ static u32 processor(void)
 /* The registers that a thread entered the kernel with, for a sample in the kernel. */
 static void *task(void)
 {
-	return &input;
+	the_task.thread.fsbase = input.thread;
+	return &the_task;
 }
 
 static long task_registers(void *of)
 {
-	return of == &input ? (long)&input.registers : 0;
+	return of == &the_task ? (long)&input.registers : 0;
 }
 
 int main(void)

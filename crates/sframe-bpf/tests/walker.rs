@@ -4,7 +4,7 @@
 mod common;
 
 use common::Random;
-use sframe_bpf::layout::{End, Range, Table};
+use sframe_bpf::layout::{End, MOST_WORDS, Range, Table, WayBack};
 use sframe_format::compact::write_table;
 use sframe_format::write::Function;
 use sframe_format::{Abi, Base, CfaRule, CompactTable, Frame, Location, RegisterRule, Row, Rules};
@@ -13,9 +13,9 @@ use std::path::PathBuf;
 /// The most frames of a stack, and the bytes of `struct sample` before its frames.
 const MAX_FRAMES: u64 = 1024;
 const HEADER: u64 = 40;
-/// Reads of the stack in one step: the CFA, the kernel's frame of a signal, return address and frame pointer,
-/// and a check for a trampoline.
-const MAX_READS: u64 = 5;
+/// Reads of the stack in one step: the words of a way back to another stack and the one to subtract, return
+/// address and frame pointer.
+const MAX_READS: u64 = MOST_WORDS as u64 + 3;
 /// Loads of a look-up (`tests/reader.rs`), and loads of a long rule.
 const MAX_LOADS: u64 = common::MAX_LOADS + 7;
 
@@ -42,13 +42,25 @@ struct Sample {
     /// One of this many reads fails.
     fails: u64,
     kernel_frames: u64,
+    thread: u64,
+    way: WayBack,
 }
 
 impl Sample {
     fn new(bytes: &[u8], table: Table, stack: u64, words: Vec<u64>) -> Self {
         let mut registers = [0; 21];
         registers[CS] = USER;
-        Self { bytes: bytes.to_vec(), table, registers, stack, words, fails: 0, kernel_frames: 0 }
+        Self {
+            bytes: bytes.to_vec(),
+            table,
+            registers,
+            stack,
+            words,
+            fails: 0,
+            kernel_frames: 0,
+            thread: 0,
+            way: WayBack::default(),
+        }
     }
 
     /// Sets the registers that most rules need.
@@ -66,6 +78,11 @@ impl Sample {
         to.extend(words(&[range.start, range.end, range.bias]));
         to.extend([range.file, range.pid].iter().flat_map(|word| word.to_ne_bytes()));
         to.extend(words(&[self.stack, self.words.len() as u64, self.fails, self.kernel_frames]));
+        to.extend(words(&[self.thread, SWITCHED + 5]));
+        to.extend([FILE, 0].iter().flat_map(|word| word.to_ne_bytes()));
+        let WayBack { from, flags, count, words: way, minus, cfa, fp, pc, below } = self.way;
+        let numbers = [from, flags, count].into_iter().map(u32::cast_signed).chain(way);
+        to.extend(numbers.chain([minus, cfa, fp, pc, below]).flat_map(i32::to_ne_bytes));
         to.extend_from_slice(&self.bytes);
         to.extend(words(&self.words));
     }
@@ -125,6 +142,8 @@ const SIGNAL: u64 = 0x1300;
 const CONTEXT: u64 = 0x1400;
 const FLEXIBLE: u64 = 0x1500;
 const RESTORED: u64 = 0x1600;
+/// No row is here, but behind its call, a way back to the stack before.
+const SWITCHED: u64 = 0x1700;
 
 fn functions() -> Vec<(u64, Function)> {
     let saved = RegisterRule::Saved(Location::at_cfa(-16));
@@ -179,8 +198,17 @@ fn stacks(random: &mut Random) -> Vec<(u64, Vec<u64>)> {
 
 /// An address in a function or after it.
 fn code(random: &mut Random) -> u64 {
-    let all = [LEAF, BY_FP, START, SIGNAL, CONTEXT, FLEXIBLE, RESTORED];
-    all[random.below(all.len())] + random.below(0x44) as u64
+    let all = [LEAF, BY_FP, START, SIGNAL, CONTEXT, FLEXIBLE, RESTORED, SWITCHED];
+    all[random.below(all.len())] + [random.below(0x44) as u64, 5][random.below(2)]
+}
+
+/// A way back that leads anywhere, mostly by few words.
+fn way(random: &mut Random) -> WayBack {
+    let mut offset = || 8 * (random.below(20) as i32 - 10);
+    let words = std::array::from_fn(|_| offset());
+    let (minus, cfa, fp, pc, below) = (offset(), offset(), offset(), offset(), offset());
+    let (from, flags) = (random.below(5) as u32, random.below(32) as u32);
+    WayBack { from, flags, count: random.below(9) as u32, words, minus, cfa, fp, pc, below }
 }
 
 /// Several samples with a table.
@@ -197,6 +225,7 @@ fn hostile(random: &mut Random, bytes: &[u8], table: Table, count: usize) -> Vec
         sample.registers[CS] = [USER, USER, USER, 0x10, 0x23][random.below(5)];
         sample.fails = [0, 0, 1, 2, 7][random.below(5)];
         sample.kernel_frames = random.below(129) as u64;
+        (sample.thread, sample.way) = (place(random), way(random));
         sample
     };
     (0..count).map(some).collect()
@@ -242,6 +271,34 @@ fn a_stack_that_goes_in_circles_ends_as_too_deep() {
         assert_eq!((outcome.end, outcome.frames), (End::TooDeep, MAX_FRAMES), "{outcome:#x?}");
         assert_eq!(outcome.ring, HEADER + 8 * (127 + MAX_FRAMES));
     }
+}
+
+/// The way of a program of Go from a thread's own stack: by the thread's words to the stack pointer of the
+/// goroutine, beside which its frame pointer is.
+#[test]
+fn a_stack_goes_on_where_another_one_was_left() {
+    let (bytes, table) = sound();
+    let base = STACK + 8 * 20;
+    let mut words = vec![0; 32];
+    (words[0], words[1]) = (SWITCHED + 5, 7);
+    words[10..12].copy_from_slice(&[BY_FP + 4, 0]);
+    words[14..16].copy_from_slice(&[0, START + 1]);
+    (words[20], words[25], words[26]) = (STACK + 8 * 24, STACK + 8 * 10, STACK + 8 * 14);
+    let sample = |way| {
+        let mut sample = Sample::new(&bytes, table, STACK, words.clone()).at(LEAF, STACK, 1);
+        (sample.thread, sample.way) = (base, way);
+        sample
+    };
+    let (flags, from) = (WayBack::FP_BESIDE, WayBack::FROM_THREAD);
+    let way =
+        WayBack { from, flags, count: 2, words: [0, 8, 0, 0, 0, 0], cfa: 8, fp: 8, ..WayBack::default() };
+    let nowhere = WayBack { from: WayBack::NOWHERE, ..way };
+    let lost = WayBack { words: [0, 800, 0, 0, 0, 0], ..way };
+    let stored = WayBack { flags: flags | WayBack::PC_BESIDE, ..lost };
+    let outcomes = Program::new().walk(&[way, nowhere, lost, stored].map(sample));
+    let ends: Vec<(End, u64)> = outcomes.iter().map(|outcome| (outcome.end, outcome.frames)).collect();
+    assert_eq!(ends, [(End::Root, 4), (End::Root, 2), (End::Memory, 2), (End::Root, 2)]);
+    assert_eq!(outcomes[0].innermost[..4], [LEAF, SWITCHED + 5, BY_FP + 4, START + 1]);
 }
 
 #[test]

@@ -2,12 +2,13 @@
 
 use crate::bytes::Bytes;
 use crate::code::functions::{Functions, Known};
+use crate::code::switch::{Switch, of_larger_stack, switches};
 use crate::go_table::GoTable;
 use hashbrown::HashMap;
 use memchr::memmem;
 use object::read::elf::{FileHeader, Sym};
 use object::{Endianness, elf};
-use std::cell::OnceCell;
+use sframe_format::Abi;
 use std::ops::Range;
 
 type Header = elf::FileHeader64<Endianness>;
@@ -29,6 +30,8 @@ const OUTERMOST: [&[u8]; 8] = [
 /// Functions of Go that go on on a thread's own stack and never return to the goroutine that called them. Go,
 /// too, takes them for the end of the stack.
 pub const LAST_OF_THREAD: [&[u8]; 2] = [b"runtime.mcall", b"runtime.morestack"];
+/// The function of Go in which a thread chooses the goroutine to run next.
+pub const SCHEDULER: &[u8] = b"runtime.schedule";
 /// Functions of Go whose CFI does not hold: they go on on another stack, or have no caller though it names
 /// one.
 const MISDESCRIBED: [&[u8]; 7] = [
@@ -41,25 +44,37 @@ const MISDESCRIBED: [&[u8]; 7] = [
     b"runtime.rt0_go",
 ];
 
-/// The functions of a file that starts at `entry`.
-pub fn functions(bytes: &Bytes, entry: u64) -> Functions {
-    let go = OnceCell::new();
+/// The most functions whose calls on other stacks are looked for.
+const MAX_SWITCHING: usize = 256;
+/// The function of Go that runs another one on the thread's own stack, and the one that makes a goroutine's
+/// stack larger.
+const SYSTEM_STACK: &[u8] = b"runtime.systemstack";
+const LARGER_STACK: &[u8] = b"runtime.morestack";
+
+/// The functions of a file that starts at `entry`. `code` gives the instructions at some addresses.
+pub fn functions<'a>(
+    (bytes, abi): (&Bytes, Abi),
+    entry: u64,
+    code: impl Fn(&Range<u64>) -> Option<&'a [u8]>,
+) -> Functions {
+    let go = GoTable::read(bytes);
     let mut read = Read { outermost: vec![entry], ..Read::default() };
     let symbols = read.table(bytes, elf::SHT_SYMTAB);
     read.table(bytes, elf::SHT_DYNSYM);
-    if symbols.is_none_or(|count| count == 0)
-        && let Some(table) = go.get_or_init(|| GoTable::read(bytes))
-    {
-        read.go(table);
+    if let Some(table) = &go {
+        read.go(table, symbols.is_none_or(|count| count == 0));
     }
-    let Read { mut known, parts, outermost, misdescribed, left } = read;
+    let switches = read.switches(abi, code);
+    let Read { mut known, parts, outermost, misdescribed, left, .. } = read;
     if !parts.is_empty() {
         let groups = groups(&parts);
         for (name, place) in &known.1 {
             known.0[*place].group = groups.get(whole(name)).copied();
         }
     }
-    Functions::new(known.0, outermost).with_misdescribed(misdescribed).with_left(left)
+    let functions = Functions::new(known.0, outermost);
+    let moving = go.as_ref().map_or(0..0, GoTable::extent);
+    functions.with_misdescribed(misdescribed).with_left(left).with_switches(switches).with_moving(moving)
 }
 
 /// What has been read of symbol tables.
@@ -74,6 +89,8 @@ struct Read<'a> {
     misdescribed: Vec<Range<u64>>,
     /// Functions that never return to the stack that they are called on.
     left: Vec<Range<u64>>,
+    system_stack: Option<Range<u64>>,
+    larger_stack: Option<Range<u64>>,
 }
 
 impl<'a> Read<'a> {
@@ -92,13 +109,37 @@ impl<'a> Read<'a> {
         Some(table.len())
     }
 
-    /// Adds the functions of a program of Go.
-    fn go(&mut self, table: &'a GoTable) {
+    /// Adds the functions of a program of Go, or only what symbols do not say of them.
+    fn go(&mut self, table: &'a GoTable, without_symbols: bool) {
         for function in &table.functions {
-            let name = table.names.get(function.name as usize..).unwrap_or_default();
-            let length = memchr::memchr(0, name).unwrap_or(name.len());
-            self.add(&name[..length], function.start, function.end);
+            if without_symbols {
+                self.add(table.name(function), function.start, function.end);
+            }
+            if function.switches {
+                self.misdescribed.push(function.start..function.end);
+            }
         }
+    }
+
+    /// The calls on another stack.
+    fn switches<'c>(&self, abi: Abi, code: impl Fn(&Range<u64>) -> Option<&'c [u8]>) -> Vec<Switch> {
+        let of = |range: &Range<u64>| switches(abi, code(range).unwrap_or_default(), range.start);
+        let mut found: Vec<Switch> = self.misdescribed.iter().take(MAX_SWITCHING).flat_map(of).collect();
+        // Other calls without a way back are hardly what they seem to be.
+        found.retain(|switch| {
+            switch.back.is_some() || self.left.iter().any(|range| range.contains(&switch.at))
+        });
+        if let (Some(system), Some(larger)) = (&self.system_stack, &self.larger_stack) {
+            let back =
+                found.iter().find(|switch| system.contains(&switch.at)).and_then(|one| one.back.clone());
+            let back = back.and_then(|back| of_larger_stack(code(larger)?, larger.start, &back));
+            let first =
+                found.iter_mut().filter(|switch| larger.contains(&switch.at)).min_by_key(|one| one.at);
+            if let Some(first) = first {
+                first.back = back;
+            }
+        }
+        found
     }
 
     fn add(&mut self, name: &'a [u8], start: u64, end: u64) {
@@ -115,6 +156,11 @@ impl<'a> Read<'a> {
         }
         if LAST_OF_THREAD.contains(&plain) {
             self.left.push(start..end);
+        }
+        match plain {
+            SYSTEM_STACK => self.system_stack = Some(start..end),
+            LARGER_STACK => self.larger_stack = Some(start..end),
+            _ => {}
         }
         let (known, names) = &mut self.known;
         names.push((name, known.len()));

@@ -8,6 +8,7 @@
 use crate::build_id::build_id_path;
 pub use crate::build_id::hexadecimal;
 use crate::bytes::Bytes;
+use crate::code::switch::Back;
 use crate::debug_file::{DebugFile, Places};
 use crate::image::{Image, Sources};
 use crate::inlines::Inlines;
@@ -122,6 +123,11 @@ impl MappedFile {
     /// not track that register.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
         self.made.as_ref()?.register_at(pc, register)
+    }
+
+    /// How the function gets back that has called on another stack in front of the file's address `at`.
+    pub(crate) fn way_back(&self, at: u64) -> Option<&Back> {
+        self.made.as_ref()?.functions().switch_at(at)?.back.as_ref()
     }
 
     /// Steps from the frame at the file's address `pc` by call frame information that has no form as rows.
@@ -448,7 +454,8 @@ impl Files {
     pub fn table(&self, id: FileId) -> Option<&Table> {
         let file = self.get(id)?;
         let make = || {
-            file.image.as_deref().ok().and_then(|image| Table::new(image, &file.debug, self.options.sources))
+            let (image, rows) = (file.image.as_deref().ok()?, file.made.as_ref()?);
+            Table::new(image, rows, self.options.sources)
         };
         file.table.get_or_init(|| self.reading.of(make)).as_ref()
     }

@@ -8,14 +8,26 @@
 use crate::bytes::{Bytes, Reader};
 use object::{Object, ObjectSection};
 use sframe_format::Endian;
+use std::ops::Range;
 
 /// The first word of the table in Go 1.16, 1.18 and 1.20. Since 1.18, starts count from the start of the
 /// code.
 const GO_1_16: u32 = 0xffff_fffa;
 const GO_1_18: u32 = 0xffff_fff0;
 const GO_1_20: u32 = 0xffff_fff1;
+/// The flag of functions that write the stack pointer (`abi.FuncFlagSPWrite`), since Go 1.17.
+const SWITCHES: u8 = 2;
 /// Names of the section. The second is that of programs that can be loaded anywhere.
 const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
+/// Sections that only programs of Go have, and those in which other linkers place the table.
+const MARKS: [&str; 2] = [".go.buildinfo", ".note.go.buildid"];
+const SHARED: [&str; 2] = [".data.rel.ro", ".rodata"];
+/// The most places where it may seem to begin.
+const MAX_TRIES: usize = 8;
+/// The table is aligned to this.
+const ALIGNMENT: u64 = 32;
+/// Where the header has the start of the code.
+const TEXT_START: u64 = 24;
 
 /// A function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +37,8 @@ pub struct GoFunction {
     pub end: u64,
     /// The offset of its name.
     pub name: u32,
+    /// Whether it sets the stack pointer to something else than a place of its own stack.
+    pub switches: bool,
 }
 
 /// The functions of a program of Go.
@@ -38,14 +52,59 @@ impl GoTable {
     /// Reads the table of a file. `None`: there is none, or it has another form.
     pub fn read(bytes: &Bytes) -> Option<Self> {
         let file = object::File::parse(&**bytes).ok().filter(Object::is_64)?;
-        let section = SECTIONS.iter().find_map(|name| file.section_by_name(name))?;
-        let text = file.section_by_name(".text").map_or(0, |text| text.address());
         let endian = if file.is_little_endian() { Endian::Little } else { Endian::Big };
-        let table = Table { data: section.data().ok()?, endian };
-        let header = table.header(text)?;
+        let (data, address) = section(&file).or_else(|| inside(&file, endian))?;
+        let table = Table { data, endian };
+        let header = table.header(|| start_of_code(&file, address))?;
         let names = bytes.part(table.data.get(header.names..)?)?;
         Some(Self { names, functions: table.functions(&header)? })
     }
+
+    /// The addresses of all functions.
+    pub fn extent(&self) -> Range<u64> {
+        let (first, last) = (self.functions.first(), self.functions.last());
+        first.map_or(0, |first| first.start)..last.map_or(0, |last| last.end)
+    }
+
+    /// The name of a function.
+    pub fn name(&self, function: &GoFunction) -> &[u8] {
+        let name = self.names.get(function.name as usize..).unwrap_or_default();
+        &name[..memchr::memchr(0, name).unwrap_or(name.len())]
+    }
+}
+
+/// The section that holds nothing else.
+fn section<'data>(file: &object::File<'data>) -> Option<(&'data [u8], u64)> {
+    let section = SECTIONS.iter().find_map(|name| file.section_by_name(name))?;
+    Some((section.data().ok()?, section.address()))
+}
+
+/// The table inside a larger section. Its end is not known.
+fn inside<'data>(file: &object::File<'data>, endian: Endian) -> Option<(&'data [u8], u64)> {
+    MARKS.iter().find_map(|name| file.section_by_name(name))?;
+    SHARED.iter().find_map(|name| {
+        let section = file.section_by_name(name)?;
+        let (data, address) = (section.data().ok()?, section.address());
+        let first = address.next_multiple_of(ALIGNMENT) - address;
+        let places = (usize::try_from(first).ok()?..data.len()).step_by(ALIGNMENT as usize);
+        let tables = places.map(|place| (&data[place..], address + place as u64));
+        let headed = tables.filter_map(|(data, address)| {
+            let table = Table { data, endian };
+            let header = table.header(|| 0).filter(|header| header.count > 0)?;
+            Some((table, header, address))
+        });
+        let whole = |(table, header, _): &(Table<'_>, Header, u64)| table.functions(header).is_some();
+        headed.take(MAX_TRIES).find(whole).map(|(table, _, address)| (table.data, address))
+    })
+}
+
+/// Where the code starts that the table at an address is of, if its header does not say so: in a program that
+/// can be loaded anywhere, a relocation does, and newer versions leave it to the section.
+fn start_of_code(file: &object::File<'_>, table: u64) -> u64 {
+    let relocations = file.dynamic_relocations().into_iter().flatten();
+    let mut starts = relocations.filter(|(place, _)| *place == table + TEXT_START);
+    let start = starts.next().map(|(_, relocation)| relocation.addend() as u64);
+    start.unwrap_or_else(|| file.section_by_name(".text").map_or(0, |text| text.address()))
 }
 
 struct Table<'data> {
@@ -64,25 +123,28 @@ struct Header {
     pairs: usize,
     /// Size of each word of a pair.
     word: usize,
+    /// Where the flags are in the record of a function.
+    flags: usize,
 }
 
 impl<'data> Table<'data> {
-    /// `text` is where the code starts. Newer programs do not repeat it in the header.
-    fn header(&self, text: u64) -> Option<Header> {
+    /// `text` is where the code starts if the header does not say so.
+    fn header(&self, text: impl Fn() -> u64) -> Option<Header> {
         let mut reader = Reader::new(self.data, self.endian);
         let version = reader.u32()?;
         let [0, 0, _, 8] = reader.take(4)? else { return None };
-        let relative = match version {
-            GO_1_16 => false,
-            GO_1_18 | GO_1_20 => true,
+        let (relative, flags) = match version {
+            GO_1_16 => (false, 41),
+            GO_1_18 => (true, 37),
+            GO_1_20 => (true, 41),
             _ => return None,
         };
         let (count, _files) = (usize::try_from(reader.u64()?).ok()?, reader.u64()?);
         let stated = if relative { reader.u64()? } else { 0 };
         let (names, _units, _paths, _steps) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
-        let text = if relative && stated == 0 { text } else { stated };
+        let text = if relative && stated == 0 { text() } else { stated };
         let (names, pairs) = (usize::try_from(names).ok()?, usize::try_from(reader.u64()?).ok()?);
-        Some(Header { count, text, names, pairs, word: if relative { 4 } else { 8 } })
+        Some(Header { count, text, names, pairs, word: if relative { 4 } else { 8 }, flags })
     }
 
     /// The functions. The start of one more ends the last.
@@ -95,8 +157,10 @@ impl<'data> Table<'data> {
         let mut start = header.text.wrapping_add(word()?);
         for _ in 0..header.count {
             let (record, end) = (usize::try_from(word()?).ok()?, header.text.wrapping_add(word()?));
-            let name = self.name(records, record, header.word);
-            functions.extend(name.map(|name| GoFunction { start, end, name }));
+            let named = self.name(records, record, header.word);
+            let switches =
+                records.get(record.saturating_add(header.flags)).is_some_and(|flags| flags & SWITCHES != 0);
+            functions.extend(named.map(|name| GoFunction { start, end, name, switches }));
             start = end;
         }
         Some(functions)
@@ -107,5 +171,47 @@ impl<'data> Table<'data> {
         let mut reader = Reader::new(records.get(record..)?, self.endian);
         reader.take(word)?;
         reader.u32()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GoFunction, GoTable};
+    use crate::bytes::Bytes;
+    use object::{Object, ObjectSection};
+    use std::path::Path;
+
+    fn fixture() -> Bytes {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/go_table_moved");
+        Bytes::open(&path).unwrap()
+    }
+
+    #[test]
+    fn a_table_without_a_section_of_its_own_is_found() {
+        let bytes = fixture();
+        let file = object::File::parse(&*bytes).unwrap();
+        let go = file.section_by_name(".text").unwrap().address().next_multiple_of(32) + 32;
+        let table = GoTable::read(&bytes).unwrap();
+        let read = |function: &GoFunction| {
+            let GoFunction { start, end, switches, .. } = *function;
+            (std::str::from_utf8(table.name(function)).unwrap().to_owned(), start..end, switches)
+        };
+        let found: Vec<_> = table.functions.iter().map(read).collect();
+        let expected =
+            [("main.first".into(), go..go + 32, true), ("main.second".into(), go + 32..go + 64, false)];
+        assert_eq!(found, expected);
+        assert_eq!(table.extent(), go..go + 64);
+    }
+
+    #[test]
+    fn damaged_tables_are_read_to_an_end() {
+        let bytes = fixture();
+        for at in 0..bytes.len() {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut damaged = bytes.to_vec();
+                damaged[at] = value;
+                GoTable::read(&damaged.into());
+            }
+        }
     }
 }

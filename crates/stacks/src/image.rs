@@ -189,7 +189,7 @@ impl Image {
     /// The addresses that its own rows cover.
     pub(crate) fn own_ranges(&self) -> Vec<Range<u64>> {
         if let Some((bytes, address)) = self.own_section() {
-            return functions(&bytes, address);
+            return ranges(&bytes, address);
         }
         let pieces = |table: CompactTable<Bytes>| -> Vec<Range<u64>> {
             let end = |start: u64, size: u32| start.saturating_add(size.into());
@@ -211,8 +211,13 @@ impl Image {
     }
 
     /// The sections with its rows. Each one counts only where those before it have no row. `debug_frame` is
-    /// the section of that name, if there is one.
-    pub(crate) fn sections(&self, sources: Sources, debug_frame: Option<&Bytes>) -> Vec<RowSection> {
+    /// the section of that name, if there is one, and `functions` gives the functions of its symbols.
+    pub(crate) fn sections<'a>(
+        &self,
+        sources: Sources,
+        debug_frame: Option<&Bytes>,
+        functions: impl Fn() -> &'a Functions,
+    ) -> Vec<RowSection> {
         let mut sections = Vec::new();
         let mut covered = Vec::new();
         if sources != Sources::Derived {
@@ -230,20 +235,21 @@ impl Image {
             && let header = header.as_ref().map(|(data, address)| (&**data, *address))
             && let Ok(derived) = derive_linked(Options::new(self.abi), &data, address, header, 0)
         {
-            covered.extend(functions(&derived.bytes, 0));
+            covered.extend(ranges(&derived.bytes, 0));
             let left_out = derived.left_out.iter().map(|(source, _)| source);
             covered.extend(left_out.map(|source| source.address..source.address.saturating_add(source.size)));
             sections.push(RowSection { bytes: derived.bytes.into(), address: 0, source: Source::EhFrame });
         }
         if sources != Sources::Sframe
-            && let Some(section) = debug_frame.and_then(|frames| self.of_debug_frame(frames, &mut covered))
+            && let Some(section) =
+                debug_frame.and_then(|frames| self.of_debug_frame(frames, functions(), &mut covered))
         {
             sections.push(RowSection { bytes: section.into(), address: 0, source: Source::EhFrame });
         }
         if sources == Sources::All
-            && let functions = self.by_instructions(covered)
-            && !functions.is_empty()
-            && let Ok(written) = write_sorted(Options::new(self.abi), 0, &functions)
+            && let rows = self.by_instructions(functions(), covered)
+            && !rows.is_empty()
+            && let Ok(written) = write_sorted(Options::new(self.abi), 0, &rows)
         {
             let section = written.bytes;
             sections.push(RowSection { bytes: section.into(), address: 0, source: Source::Instructions });
@@ -253,8 +259,13 @@ impl Image {
 
     /// An SFrame section for address 0 with the rows of `.debug_frame` for code outside `covered`. Adds what
     /// they cover.
-    fn of_debug_frame(&self, frames: &[u8], covered: &mut Vec<Range<u64>>) -> Option<Vec<u8>> {
-        let (mut rows, mut ranges, functions) = (Vec::new(), Vec::new(), self.functions());
+    fn of_debug_frame(
+        &self,
+        frames: &[u8],
+        functions: &Functions,
+        covered: &mut Vec<Range<u64>>,
+    ) -> Option<Vec<u8>> {
+        let (mut rows, mut ranges) = (Vec::new(), Vec::new());
         covered.sort_unstable_by_key(|range| range.start);
         let take = |source: derive::Source, function: Result<&Function, derive::Reason>| {
             let place = covered.partition_point(|range| range.start <= source.address);
@@ -282,14 +293,17 @@ impl Image {
     }
 
     /// Rows for code outside `covered`, read from the instructions, as functions by address.
-    fn by_instructions(&self, covered: Vec<Range<u64>>) -> Vec<(u64, Function)> {
-        let functions = self.functions();
-        Code { abi: self.abi, areas: self.areas(), functions: &functions }.rows_outside(covered)
+    fn by_instructions(&self, functions: &Functions, covered: Vec<Range<u64>>) -> Vec<(u64, Function)> {
+        Code { abi: self.abi, areas: self.areas(), functions }.rows_outside(covered)
     }
 
     /// The functions of its symbol tables.
     pub(crate) fn functions(&self) -> Functions {
-        extents::functions(&self.bytes, self.entry)
+        let code = |range: &Range<u64>| {
+            let size = usize::try_from(range.end.saturating_sub(range.start)).ok()?;
+            self.code_from(range.start, size)
+        };
+        extents::functions((&self.bytes, self.abi), self.entry, code)
     }
 
     /// An SFrame section for address 0 with rows for a function, read from its instructions.
@@ -437,7 +451,7 @@ fn loads<S: ProgramHeader<Endian = Endianness>>(segments: &[S], endian: Endianne
 }
 
 /// The addresses that the functions of a section cover.
-fn functions(data: &[u8], address: u64) -> Vec<Range<u64>> {
+fn ranges(data: &[u8], address: u64) -> Vec<Range<u64>> {
     let fdes = Section::new(data, address).blobs().flat_map(|blob| blob.fdes());
     fdes.map(|fde| fde.address..fde.address.saturating_add(fde.size.into())).collect()
 }

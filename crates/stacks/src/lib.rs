@@ -15,7 +15,7 @@
 //! | [`core_file`], [`memory`], [`snapshot`] | what core files, or other files, have saved of a process |
 //! | [`image`], `build_id`, `vdso` | ELF files: segments, rows, build-ids; the kernel's own |
 //! | `rows`, `debug_file` | their rows, made as samples ask for them; debug information that was split off |
-//! | `code`, `extents` | rows for code that no file describes, read off its instructions; its functions |
+//! | `code`, `extents` | rows for code that no file describes, read off its instructions; ways to other stacks |
 //! | [`table`] | their compact tables, for the kernel |
 //! | `symbols`, `go_table`, `inlines` | names for their addresses |
 //! | `jit_map` | names of code that programs made while they ran |

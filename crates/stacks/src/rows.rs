@@ -9,7 +9,7 @@ use crate::bytes::Bytes;
 use crate::code::functions::{Functions, Piece, piece};
 use crate::code::{LONGEST_CALL, ends_with_call};
 use crate::debug_file::DebugFile;
-use crate::image::{Image, Sources};
+use crate::image::{Image, RowSection, Sources};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use sframe_format::abi::Register;
@@ -151,6 +151,11 @@ impl Rows {
         }
     }
 
+    /// All its rows, as sections. Each one counts only where those before it have no row.
+    pub fn sections(&self) -> Vec<RowSection> {
+        self.image.sections(self.sources, self.debug.frames(), || self.functions())
+    }
+
     /// Number of addresses that were looked up.
     pub fn known(&self) -> usize {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).by_address.len()
@@ -220,7 +225,8 @@ impl Rows {
         self.fdes().into_iter().chain(std::iter::once_with(for_debuggers).flatten())
     }
 
-    fn functions(&self) -> &Functions {
+    /// The functions of its symbols.
+    pub fn functions(&self) -> &Functions {
         self.functions.get_or_init(|| self.image.functions())
     }
 
@@ -286,7 +292,7 @@ mod tests {
         let image = Arc::new(Image::open(&std::env::current_exe().unwrap()).unwrap());
         let debug = Arc::new(DebugFile::new("/", Places::default(), Some(&image)));
         let rows = Rows::new((Arc::clone(&image), debug), Sources::All, ReadTime::default());
-        let sections = image.sections(Sources::All, None);
+        let sections = image.sections(Sources::All, None, || rows.functions());
         let index: Vec<(SectionIndex<&[u8]>, Source)> =
             sections.iter().map(|s| (SectionIndex::new(&*s.bytes, s.address), s.source)).collect();
         // Functions without CFI are few and short, and a coarse step can miss them all.

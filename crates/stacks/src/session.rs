@@ -16,7 +16,8 @@ use crate::snapshot::{Snapshot, Thread};
 use crate::statistics::{End, Statistics};
 pub use crate::walk::Frame;
 use crate::walk::{
-    Copied, Number, SLOTS, Saved, dwarf_number, end_of_stack, is_plausible, most_frames, switched, walk,
+    Copied, Number, SLOTS, Saved, dwarf_number, end_of_stack, ends_after_scheduling, is_plausible,
+    most_frames, switched, walk,
 };
 use hashbrown::HashMap;
 use sframe_format::{Abi, FrameAddress, Module, Registers, RuleCache, Source};
@@ -353,7 +354,9 @@ impl Session {
             is_wrong = guessed
                 && returns
                 && !is_plausible(process, &self.files, FrameAddress::ReturnAddress(address));
-            if is_wrong {
+            // What the program in the kernel says of a goroutine may hold of another one by now.
+            let is_last = returns && ends_after_scheduling(&self.files, &self.frames);
+            if is_wrong || is_last {
                 break;
             }
             let place = process.place_after(&mut last, address.wrapping_sub(returns.into()));
@@ -538,7 +541,7 @@ impl Session {
     ) -> usize {
         let (abi, pid, tid) = (self.abi, snapshot.pid, thread.tid);
         self.processes.name(pid, tid, &snapshot.name, false);
-        let mut stack = Saved { memory: &snapshot.memory, endian: abi.endian() };
+        let mut stack = Saved { memory: &snapshot.memory, endian: abi.endian(), thread: thread.base };
         let mut frames = Vec::new();
         let process = self.processes.get(pid);
         let start = (thread.pc, thread.start(abi));

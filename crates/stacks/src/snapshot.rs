@@ -14,6 +14,8 @@ pub struct Thread {
     pub pc: u64,
     /// Registers by DWARF number, as far as they are known.
     pub registers: Vec<Option<u64>>,
+    /// The base of its own data, if it is known.
+    pub base: Option<u64>,
 }
 
 impl Thread {

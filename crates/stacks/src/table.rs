@@ -1,8 +1,9 @@
 //! Compact tables of files, for readers in the kernel: a file's own table, or one made of all its rows.
 
 use crate::bytes::Bytes;
-use crate::debug_file::DebugFile;
+use crate::code::switch::Switch;
 use crate::image::{Image, RowSection, Sources};
+use crate::rows::Rows;
 use sframe_format::compact::write_table;
 use sframe_format::write::Function;
 use sframe_format::{Abi, CompactTable, Section, Source};
@@ -16,18 +17,24 @@ pub struct Table {
     pub source: Source,
     /// The code whose rows were read off instructions, ascending.
     by_instructions: Vec<Range<u64>>,
+    /// The calls that functions make on other stacks, ascending.
+    pub(crate) switches: Vec<Switch>,
 }
 
 impl Table {
     /// The table of a file: its own, or else one made from the rows of `sources`.
-    pub(crate) fn new(image: &Image, debug: &DebugFile, sources: Sources) -> Option<Self> {
+    pub(crate) fn new(image: &Image, rows: &Rows, sources: Sources) -> Option<Self> {
         let own = (sources != Sources::Derived).then(|| image.own_table()).flatten();
         match own {
             Some(table) => {
                 let (bytes, address) = (image.bytes().part(table.data())?, table.address());
-                Some(Self { bytes, address, source: Source::Sframe, by_instructions: Vec::new() })
+                let (by_instructions, switches) = (Vec::new(), Vec::new());
+                Some(Self { bytes, address, source: Source::Sframe, by_instructions, switches })
             }
-            None => Self::made(image.abi(), &image.sections(sources, debug.frames())),
+            None => {
+                let made = Self::made(image.abi(), &rows.sections())?;
+                Some(Self { switches: rows.functions().switches().to_vec(), ..made })
+            }
         }
     }
 
@@ -60,7 +67,8 @@ impl Table {
         let bytes = write_table(abi, 0, &functions).ok()?.bytes;
         let source = sections.first()?.source;
         by_instructions.sort_by_key(|range| range.start);
-        (!functions.is_empty()).then(|| Self { bytes: bytes.into(), address: 0, source, by_instructions })
+        let (bytes, switches) = (bytes.into(), Vec::new());
+        (!functions.is_empty()).then_some(Self { bytes, address: 0, source, by_instructions, switches })
     }
 
     /// The source of the rows at the file's address `own`.

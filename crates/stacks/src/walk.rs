@@ -1,8 +1,9 @@
 //! Walks one stack, with the registers and the copy of the stack's top.
 
 use crate::bytes::{fetch_ahead, word};
+use crate::code::switch::{Switch, Thread};
 use crate::code::{LONGEST_CALL, ends_with_call};
-use crate::extents::LAST_OF_THREAD;
+use crate::extents::{LAST_OF_THREAD, SCHEDULER};
 use crate::files::{FileId, Files};
 use crate::memory::Memory;
 use crate::process::{Last, Place, Process};
@@ -47,6 +48,11 @@ pub trait Stack {
 
     /// Why the word at an address is not known.
     fn lacks(&self, address: u64) -> End;
+
+    /// The base of the thread's own data, if it is known.
+    fn thread(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A copy of the top of a stack, as samples have it.
@@ -95,6 +101,8 @@ pub struct Saved<'a> {
     pub memory: &'a Memory,
     /// Its byte order.
     pub endian: Endian,
+    /// The base of the thread's own data, if it is known.
+    pub thread: Option<u64>,
 }
 
 impl Stack for Saved<'_> {
@@ -104,6 +112,10 @@ impl Stack for Saved<'_> {
 
     fn lacks(&self, _: u64) -> End {
         End::Memory
+    }
+
+    fn thread(&self) -> Option<u64> {
+        self.thread
     }
 }
 
@@ -126,7 +138,7 @@ pub fn walk(
     let (mut at, mut source) = (FrameAddress::InstructionPointer(pc), Source::Topmost);
     let (mut fresh, mut last) = (true, Last::default());
     let (mut trail, mut steps, mut looked_for) = (Trail::new(pc, registers), 0, false);
-    let mut guessed = false;
+    let (mut guessed, mut thread) = (false, Thread { base: stack.thread(), last: None });
     while frames.len() < most {
         if fresh {
             let place = process.place_after(&mut last, at.lookup_address());
@@ -162,14 +174,21 @@ pub fn walk(
                 (guessed, steps) = (true, 1);
                 (at, source, fresh, looked_for) = (caller, Source::EhFrame, true, false);
             }
-            Err(error) => match caller_of_jit(error, process, &mut registers, &mut read) {
-                Some(caller) => {
-                    guessed = true;
-                    (at, source, fresh, looked_for) = (caller, Source::FramePointer, true, false);
-                    steps += 1;
-                }
-                None => return end_of(error, files, process, at, stack),
-            },
+            Err(error) => {
+                let found = caller_on_other_stack(
+                    (process, files),
+                    at,
+                    frames,
+                    &mut registers,
+                    &mut thread,
+                    &mut read,
+                )
+                .or_else(|| caller_of_jit(error, process, &mut registers, &mut read));
+                let Some((caller, by)) = found else { return end_of(error, files, process, at, stack) };
+                guessed = true;
+                (at, source, fresh, looked_for) = (caller, by, true, false);
+                steps += 1;
+            }
         }
     }
     End::TooDeep
@@ -184,7 +203,7 @@ fn caller_of_jit(
     process: &Process,
     registers: &mut Registers,
     read: &mut impl FnMut(u64) -> Result<u64, ()>,
-) -> Option<FrameAddress> {
+) -> Option<(FrameAddress, Source)> {
     let UnwindError::NoInformation { address, module: None } = error else { return None };
     let Place::Anonymous(..) = process.place(address) else { return None };
     let before = *registers;
@@ -193,7 +212,54 @@ fn caller_of_jit(
     if !is_code {
         *registers = before;
     }
-    is_code.then_some(caller)
+    is_code.then_some((caller, Source::FramePointer))
+}
+
+/// The caller of a function that has made a call on another stack.
+#[cold]
+fn caller_on_other_stack(
+    (process, files): (&Process, &Files),
+    at: FrameAddress,
+    frames: &[Frame],
+    registers: &mut Registers,
+    thread: &mut Thread,
+    read: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Option<(FrameAddress, Source)> {
+    let FrameAddress::ReturnAddress(_) = at else { return None };
+    let Place::File(file, own) = process.place(at.lookup_address()) else { return None };
+    let back = files.get(file)?.way_back(own.wrapping_add(1))?;
+    if back.pc.is_some() && has_scheduled(files, frames) {
+        return None;
+    }
+    let before = (*registers, *thread);
+    let caller = back.follow(registers, thread, |address| read(address).ok());
+    if let Some(caller) = caller.filter(|&caller| is_plausible(process, files, caller)) {
+        return Some((caller, Source::Instructions));
+    }
+    (*registers, *thread) = before;
+    None
+}
+
+/// Whether a stack ends with its last frame so far, since its scheduler has run.
+pub fn ends_after_scheduling(files: &Files, frames: &[Frame]) -> bool {
+    let Some(&Frame { place: Place::File(file, own), returns: true, .. }) = frames.last() else {
+        return false;
+    };
+    let switches = files.table(file).map_or(&[][..], |table| &table.switches);
+    let switch = switches.iter().find(|switch| switch.at == own.wrapping_add(1));
+    let stores = |switch: &Switch| switch.back.as_ref().is_some_and(|back| back.pc.is_some());
+    switch.is_some_and(stores) && has_scheduled(files, frames)
+}
+
+/// Whether a thread's own stack has run the scheduler of Go: it may by now have chosen another goroutine than
+/// that which needed a larger stack.
+fn has_scheduled(files: &Files, frames: &[Frame]) -> bool {
+    let is_scheduler = |frame: &Frame| {
+        let Place::File(file, own) = frame.place else { return false };
+        let name = files.get(file).and_then(|file| file.symbols().at(own).map(|at| file.symbols().name(at)));
+        name == Some(SCHEDULER)
+    };
+    frames.iter().any(is_scheduler)
 }
 
 /// The word at an address of a mapped file. Trampolines are recognised by their instructions.
@@ -275,7 +341,8 @@ pub fn switched(files: &Files, (file, own): (FileId, u64), at: FrameAddress) -> 
     if LAST_OF_THREAD.contains(&name) {
         return Some(End::Root);
     }
-    SWITCHES.contains(&name).then_some(End::OtherStack)
+    let switches = SWITCHES.contains(&name) || files.get(file)?.way_back(own.wrapping_add(1)).is_some();
+    switches.then_some(End::OtherStack)
 }
 
 /// Whether an address without rows is in the code where the kernel starts a program. That code has no caller.
@@ -302,9 +369,11 @@ fn end_of(error: UnwindError, files: &Files, process: &Process, at: FrameAddress
         UnwindError::NoInformation { module: Some(id), .. } => {
             let file = FileId(id.0 as u32);
             match process.place(at.lookup_address()) {
-                Place::File(_, own) if is_entry(files, file, own) => End::Root,
-                Place::File(_, own) if is_end_of_context(process, files, (file, own), at) => End::Root,
-                Place::File(_, own) => switched(files, (file, own), at).unwrap_or(End::NoRows(file)),
+                Place::File(_, own) => switched(files, (file, own), at).unwrap_or_else(|| {
+                    let is_last =
+                        is_entry(files, file, own) || is_end_of_context(process, files, (file, own), at);
+                    if is_last { End::Root } else { End::NoRows(file) }
+                }),
                 _ => End::NoRows(file),
             }
         }

@@ -52,7 +52,7 @@ pub fn read(arguments: &Unwind, settings: Settings) -> Result<(Snapshot, Session
 /// Reads registers from lines such as `rip 0x401000` or `rsp = 0x7ffe00001000`. It ignores a third column,
 /// which gdb's `info registers` has.
 pub fn parse_registers(abi: Abi, text: &str) -> Result<Thread, String> {
-    let mut thread = Thread { tid: 0, signal: 0, pc: 0, registers: vec![None; 33] };
+    let mut thread = Thread { tid: 0, signal: 0, pc: 0, registers: vec![None; 33], base: None };
     let mut pc = None;
     for (line, content) in text.lines().enumerate() {
         let mut words =
@@ -71,6 +71,7 @@ pub fn parse_registers(abi: Abi, text: &str) -> Result<Thread, String> {
                 }
             }
             None if matches!(name, "pc" | "pswa") => pc = Some(value),
+            None if abi == Abi::Amd64 && name == "fs_base" => thread.base = Some(value),
             // Flags, segments and the like.
             None => {}
         }

@@ -21,15 +21,17 @@ struct Program {
     build: &'static [&'static str],
 }
 
-const SOURCES: [(&str, &str); 5] = [
+const SOURCES: [(&str, &str); 7] = [
     ("calls.c", include_str!("call_graphs/calls.c")),
     ("assembly.c", include_str!("call_graphs/assembly.c")),
     ("assembly.S", include_str!("call_graphs/assembly.S")),
     ("signals.c", include_str!("call_graphs/signals.c")),
     ("calls.go", include_str!("call_graphs/calls.go")),
+    ("stacks.go", include_str!("call_graphs/stacks.go")),
+    ("crossings.go", include_str!("call_graphs/crossings.go")),
 ];
 
-const PROGRAMS: [Program; 7] = [
+const PROGRAMS: [Program; 11] = [
     Program { name: "C", build: &["gcc", "-O2", "calls.c"] },
     Program {
         name: "C, .debug_frame alone",
@@ -43,10 +45,14 @@ const PROGRAMS: [Program; 7] = [
     Program { name: "signals on a stack of their own", build: &["gcc", "-O2", "signals.c"] },
     Program { name: "Go", build: &["go", "build", "calls.go"] },
     Program { name: "Go, stripped", build: &["go", "build", "-ldflags=-s -w", "calls.go"] },
+    Program { name: "Go on other stacks", build: &["go", "build", "stacks.go"] },
+    Program { name: "the same, stripped", build: &["go", "build", "-ldflags=-s -w", "stacks.go"] },
+    Program { name: "Go and C", build: &["go", "build", "crossings.go"] },
+    Program { name: "the same, at any address", build: &["go", "build", "-buildmode=pie", "crossings.go"] },
 ];
 
 /// The callers of each function of the programs.
-const CALLERS: [(&str, &[&str]); 21] = [
+const CALLERS: [(&str, &[&str]); 38] = [
     ("leaf", &["tail", "variable", "rare", "divided", "deep", "saves", "one", "two", "handled"]),
     ("tail", &["saves"]),
     ("variable", &["realigned"]),
@@ -68,6 +74,23 @@ const CALLERS: [(&str, &[&str]); 21] = [
     ("main.counts", &["main.main"]),
     ("main.main.func1", &["runtime.goexit"]),
     ("main.main", &["runtime.main"]),
+    ("runtime.main", &["runtime.goexit"]),
+    ("main.clocks", &["main.main"]),
+    ("time.now", &["time.Now"]),
+    ("time.Now", &["main.clocks", "main.main"]),
+    ("main.grows", &["main.grows", "main.main.func1"]),
+    ("main.makes", &["main.makes", "main.main"]),
+    ("main.yields", &["main.main"]),
+    ("runtime.newstack", &["runtime.morestack"]),
+    ("main.nested", &["main.main", "main.main.func1", "main.goCallback"]),
+    ("main.spins", &["main.nested", "main.goCallback"]),
+    ("main.makesGarbage", &["main.nested"]),
+    ("main.goCallback", &["_cgoexp_goCallback"]),
+    ("c_spin", &["c_calls_back", "_cgo_Cfunc_c_alone"]),
+    ("c_calls_back", &["_cgo_Cfunc_c_outer"]),
+    ("goCallback", &["c_calls_back"]),
+    ("crosscall2", &["goCallback"]),
+    ("runtime.cgocallback", &["crosscall2"]),
 ];
 /// The outermost functions of whole stacks.
 const ROOTS: [&str; 8] = [
@@ -95,7 +118,8 @@ struct Verdict {
 impl Verdict {
     /// Adds a stack, outermost function first.
     fn add(&mut self, functions: &[&str], count: u64) {
-        let functions: Vec<&str> = functions.iter().map(|function| plain(function)).collect();
+        let functions: Vec<String> = functions.iter().map(|function| plain(function)).collect();
+        let functions: Vec<&str> = functions.iter().map(String::as_str).collect();
         self.samples += count;
         self.rooted += if functions.first().is_some_and(|first| ROOTS.contains(first)) { count } else { 0 };
         let is_wrong = |edge: &&[&str]| match edge {
@@ -147,10 +171,18 @@ impl Verdict {
     }
 }
 
-/// The name of a function without what compilers add to those of its parts.
-fn plain(function: &str) -> &str {
+/// The name of a function without what compilers add to those of its parts, and without the hash that Go puts
+/// into the names of functions between it and C.
+fn plain(function: &str) -> String {
     let end = [".cold", ".part.", ".constprop.", ".isra.", ".abi0"];
-    end.iter().filter_map(|end| function.find(end)).min().map_or(function, |end| &function[..end])
+    let end = end.iter().filter_map(|end| function.find(end)).min();
+    let name = end.map_or(function, |end| &function[..end]);
+    let hashed = ["_cgo_", "_cgoexp_"].into_iter().find_map(|start| {
+        let (hash, rest) = name.strip_prefix(start)?.split_once('_')?;
+        let is_hash = hash.len() == 12 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_hash.then(|| format!("{start}{rest}"))
+    });
+    hashed.unwrap_or_else(|| name.to_owned())
 }
 
 /// Samples the programs and judges their stacks.
@@ -188,7 +220,7 @@ pub fn call_graphs(proof: &mut Proof, sframe: &Path) -> Result<()> {
     }
     proof.note(format!(
         "\nWrong: samples in which a function of the program has a caller that its source does not have. Rooted: the outermost function is \
-         one of {}. perf copies one stack: of a handler with a stack of its own, not the interrupted one, which the program in the kernel reads; of Go, not the one that was left. \
+         one of {}. perf copies one stack: of a handler with a stack of its own, not the interrupted one, which the program in the kernel reads; of Go, not the one that was left for the thread's own: such samples end with the function that goes there. \
          `keeps` of the assembly stores its caller's stack pointer, for which instructions give no row.\n\n## Wrong edges\n\n{}",
         ROOTS.join(", "),
         if edges.is_empty() { "none\n" } else { &edges }

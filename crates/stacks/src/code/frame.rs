@@ -63,9 +63,10 @@ impl State {
         self.height == Some(self.least)
     }
 
-    /// The rules of a row.
-    pub fn rules(&self, abi: Abi) -> Option<Frame> {
-        let cfa = match (self.marked(), self.height, self.by_frame_pointer) {
+    /// The rules of a row. With `by_stack_pointer`, the CFA counts from that register if it can.
+    pub fn rules(&self, abi: Abi, by_stack_pointer: bool) -> Option<Frame> {
+        let marked = self.marked().filter(|_| !by_stack_pointer || self.height.is_none());
+        let cfa = match (marked, self.height, self.by_frame_pointer) {
             (Some(offset), ..) | (None, None, Some(offset)) => CfaRule::register(abi.frame_pointer(), offset),
             (None, Some(offset), _) => CfaRule::register(abi.stack_pointer(), offset),
             (None, None, None) => return None,

@@ -4,6 +4,7 @@
 //! (`name.cold`). Such a part is no function: its frame is that of the branch that leads to it. So a function
 //! and its parts are read together.
 
+use super::switch::Switch;
 use std::ops::Range;
 
 /// The largest piece of code without symbols that is read at once, in bytes.
@@ -50,6 +51,10 @@ pub struct Functions {
     misdescribed: Vec<Range<u64>>,
     /// Functions that call on another stack and never return to the one before.
     left: Vec<Range<u64>>,
+    /// Calls on another stack, ascending.
+    switches: Vec<Switch>,
+    /// Code whose stack may be moved while it waits for a callee.
+    moving: Range<u64>,
 }
 
 impl Functions {
@@ -64,7 +69,14 @@ impl Functions {
             known.end = if known.end > known.start { known.end.min(next) } else { next };
         }
         outermost.sort_unstable();
-        Self { known, outermost, misdescribed: Vec::new(), left: Vec::new() }
+        Self {
+            known,
+            outermost,
+            misdescribed: Vec::new(),
+            left: Vec::new(),
+            switches: Vec::new(),
+            moving: 0..0,
+        }
     }
 
     /// The same, with the functions that call on another stack and never return to the one before.
@@ -87,6 +99,38 @@ impl Functions {
     /// The function at an address whose CFI for debuggers does not hold.
     pub fn misdescribed_at(&self, address: u64) -> Option<&Range<u64>> {
         self.misdescribed.iter().find(|range| range.contains(&address))
+    }
+
+    /// The same, with the calls on another stack.
+    #[must_use]
+    pub fn with_switches(mut self, mut switches: Vec<Switch>) -> Self {
+        switches.sort_by_key(|switch| switch.at);
+        switches.dedup_by_key(|switch| switch.at);
+        self.switches = switches;
+        self
+    }
+
+    /// The same, with the code whose stack may be moved while it waits for a callee.
+    #[must_use]
+    pub fn with_moving(self, moving: Range<u64>) -> Self {
+        Self { moving, ..self }
+    }
+
+    /// Whether the stack of the code at an address may be moved while it waits for a callee. Then a frame
+    /// pointer that C has kept meanwhile leads to the stack that was left.
+    pub fn moves_stack_at(&self, address: u64) -> bool {
+        self.moving.contains(&address)
+    }
+
+    /// Calls on another stack, ascending.
+    pub fn switches(&self) -> &[Switch] {
+        &self.switches
+    }
+
+    /// The call on another stack that ends in front of an address.
+    pub fn switch_at(&self, address: u64) -> Option<&Switch> {
+        let place = self.switches.binary_search_by_key(&address, |switch| switch.at).ok()?;
+        self.switches.get(place)
     }
 
     /// Where functions start that have no caller, ascending.

@@ -23,6 +23,7 @@ pub mod functions;
 pub mod kept;
 mod machine;
 mod s390x;
+pub mod switch;
 mod unit;
 
 pub use area::Area;
@@ -74,13 +75,13 @@ impl Code<'_> {
             self.areas.iter().filter_map(move |area| Some((area.within(&piece.range)?, piece)))
         });
         let parts: Vec<_> = parts.collect();
-        let outermost = self.functions.outermost();
+        let functions = self.functions;
         match self.abi {
-            Abi::Amd64 => Unit::<amd64::Amd64>::read(self.abi, &parts, outermost).rows(),
+            Abi::Amd64 => Unit::<amd64::Amd64>::read(self.abi, &parts, functions).rows(),
             Abi::AArch64Little | Abi::AArch64Big => {
-                Unit::<aarch64::AArch64>::read(self.abi, &parts, outermost).rows()
+                Unit::<aarch64::AArch64>::read(self.abi, &parts, functions).rows()
             }
-            Abi::S390x => Unit::<s390x::S390x>::read(self.abi, &parts, outermost).rows(),
+            Abi::S390x => Unit::<s390x::S390x>::read(self.abi, &parts, functions).rows(),
         }
     }
 }

@@ -123,6 +123,33 @@ fn a_branch_backwards_takes_the_frame_along() {
     assert_eq!(rows_of(&code, &[(0x1000..0x1014, false)]), expected);
 }
 
+/// Go moves stacks while C runs, and C gives the frame pointer back that it was given.
+#[test]
+fn code_whose_stack_may_be_moved_counts_from_the_stack_pointer() {
+    // push %rbp; mov %rsp,%rbp; sub $32,%rsp; call; and $-16,%rsp; call; leave; ret
+    let code = [
+        0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x20, 0xe8, 0, 1, 0, 0, 0x48, 0x83, 0xe4, 0xf0, 0xe8, 0, 1,
+        0, 0, 0xc9, 0xc3,
+    ];
+    let rows = |moving: Range<u64>| {
+        let known = Known { start: 0x1000, end: 0x1018, is_part: false, group: None };
+        let functions = Functions::new(vec![known], vec![]).with_moving(moving);
+        let code = Code {
+            abi: Abi::Amd64,
+            areas: vec![Area { address: 0x1000, code: &code }],
+            functions: &functions,
+        };
+        code.rows_outside(vec![]).iter().flat_map(described).collect::<Vec<_>>()
+    };
+    let row = |cfa: &str| format!("{cfa} fp=*(cfa-16) ra=*(cfa-8)");
+    let (first, last) = ("1000 cfa=r7+8 fp=u ra=*(cfa-8)".into(), "1017 cfa=r7+8 fp=u ra=*(cfa-8)".into());
+    let plain = [first, row("1001 cfa=r7+16"), row("1004 cfa=r6+16"), last, "1018 end".into()];
+    assert_eq!(rows(0..0), plain);
+    let [first, pushed, by_frame_pointer, last, end] = plain;
+    let moving = [row("1008 cfa=r7+48"), by_frame_pointer.replace("1004", "1011"), last, end];
+    assert_eq!(rows(0x1000..0x1018), [&[first, pushed][..], &moving].concat());
+}
+
 /// Nothing says where the jump leads. But the blocks return.
 #[test]
 fn blocks_of_a_jump_table_have_the_frame_that_their_return_needs() {

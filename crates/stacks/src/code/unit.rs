@@ -3,7 +3,7 @@
 use super::area::Area;
 use super::effect::Effect;
 use super::frame::{Meeting, State};
-use super::functions::{Kind, Piece};
+use super::functions::{Functions, Kind, Piece};
 use super::machine::{Flow, Machine};
 use crate::bytes::word;
 use sframe_format::signal::is_trampoline;
@@ -52,8 +52,7 @@ enum Before {
 pub struct Unit<'a, M> {
     abi: Abi,
     parts: &'a [(Area<'a>, &'a Piece)],
-    /// Where functions start that have no caller, ascending.
-    outermost: &'a [u64],
+    functions: &'a Functions,
     /// Ascending by address.
     instructions: Vec<Instruction>,
     effects: Vec<Effect>,
@@ -68,11 +67,11 @@ pub struct Unit<'a, M> {
 
 impl<'a, M: Machine> Unit<'a, M> {
     /// Reads the instructions of some pieces of code.
-    pub fn read(abi: Abi, parts: &'a [(Area<'a>, &'a Piece)], outermost: &'a [u64]) -> Self {
+    pub fn read(abi: Abi, parts: &'a [(Area<'a>, &'a Piece)], functions: &'a Functions) -> Self {
         let mut unit = Self {
             abi,
             parts,
-            outermost,
+            functions,
             instructions: Vec::new(),
             effects: Vec::new(),
             branches: Vec::new(),
@@ -134,7 +133,7 @@ impl<'a, M: Machine> Unit<'a, M> {
             Kind::Function | Kind::Part => {}
             Kind::Unknown => match M::at_plt_entry(&area.code[at..]) {
                 Some(state) if before == Before::End => self.entries.push((place, state)),
-                _ if self.outermost.binary_search(&address).is_ok() => {
+                _ if self.functions.outermost().binary_search(&address).is_ok() => {
                     self.entries.push((place, M::ENTRY));
                 }
                 _ => {
@@ -226,7 +225,12 @@ impl<'a, M: Machine> Unit<'a, M> {
             end = instruction.address + u64::from(instruction.length);
             let rules = match &states[place] {
                 _ if outermost.iter().any(|range| range.contains(&place)) => Some(Rules::Outermost),
-                Some(state) => state.rules(self.abi).map(Rules::Frame),
+                // The caller's frame is on another stack.
+                _ if self.functions.switch_at(end).is_some() => None,
+                Some(state) => {
+                    let by_stack_pointer = self.functions.moves_stack_at(instruction.address);
+                    state.rules(self.abi, by_stack_pointer).map(Rules::Frame)
+                }
                 None => None,
             };
             runs.note(instruction.address, rules);
@@ -238,7 +242,7 @@ impl<'a, M: Machine> Unit<'a, M> {
     /// The instructions of functions without a caller: all of a function, or those from a start on up to
     /// where the code does not go on.
     fn outermost_places(&self) -> Vec<Range<usize>> {
-        let reached = self.outermost.iter().filter_map(|&start| {
+        let reached = self.functions.outermost().iter().filter_map(|&start| {
             let first = self.place(start)?;
             let whole =
                 self.parts.iter().find(|(area, piece)| piece.kind == Kind::Function && area.address == start);

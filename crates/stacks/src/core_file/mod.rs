@@ -34,6 +34,8 @@ const VDSO: u64 = 33;
 /// DWARF numbers in the order of x86-64's `user_regs_struct`; 100 marks a register that is not needed, 16 is
 /// the program counter.
 const AMD64_ORDER: [usize; 20] = [15, 14, 13, 12, 6, 3, 11, 10, 9, 8, 0, 2, 1, 4, 5, 100, 16, 100, 100, 7];
+/// Place of the base of a thread's own data in the same order.
+const FS_BASE: usize = 21;
 
 /// The contents of a core file.
 pub struct CoreFile {
@@ -153,7 +155,8 @@ fn thread(abi: Abi, words: &Words<'_>) -> Option<Thread> {
     };
     let tid = words.bytes.get(PID..)?.first_chunk().map(|bytes| words.endian.read_u32(*bytes))?;
     let signal = words.bytes.get(SIGNAL..)?.first_chunk().map(|bytes| words.endian.read_u16(*bytes))?;
-    Some(Thread { tid, signal, pc, registers })
+    let base = word(FS_BASE).filter(|_| abi == Abi::Amd64);
+    Some(Thread { tid, signal, pc, registers, base })
 }
 
 /// The address of the vDSO among the auxiliary vector.

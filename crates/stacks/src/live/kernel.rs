@@ -6,13 +6,23 @@
 //! the event samples registers and a copy of the stack.
 
 use super::events::Events;
+use crate::code::switch::{Back, FramePointer, From, Switch};
 use crate::event::Event;
 use crate::files::FileId;
+use crate::image::Image;
 use crate::process::Place;
+use crate::running::Running;
 use crate::session::{Session, Stack};
 pub use sframe_bpf::RunTime;
-use sframe_bpf::{End, Kernel, Range, Stacks};
+use sframe_bpf::{End, Kernel, Range, Stacks, WayBack};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The largest file whose table is made before it is executed, in bytes of code: reading it takes a part of
+/// a second.
+const MOST_PREPARED: u64 = 32 << 20;
 
 /// A program in the kernel that waits for events.
 pub struct InKernel {
@@ -50,6 +60,22 @@ impl InKernel {
         Ok(Self { kernel, stacks: Some(stacks), changed: BTreeSet::new(), wanted: BTreeSet::new() })
     }
 
+    /// Gives the kernel the table of the file that a command will execute, before it runs. Only the process
+    /// tells what else it maps.
+    pub(super) fn prepare(&mut self, session: &mut Session, words: &[OsString]) {
+        let Some(path) = words.first().and_then(|word| executed(Path::new(word))) else { return };
+        let Ok(image) = Image::open(&path) else { return };
+        if image.code().map(|segment| segment.size).sum::<u64>() > MOST_PREPARED {
+            return;
+        }
+        // Its mapping names it by the path and the build-id.
+        let running = Running { pid: std::process::id(), range: 0..0, identity: None };
+        let stored = path.as_os_str().as_bytes();
+        let file = session.files_mut().open(stored, image.build_id(), Some(&running));
+        self.wanted.insert(file.0);
+        self.send_tables(session);
+    }
+
     /// Attaches the program to all events.
     pub(super) fn attach(&mut self, events: &Events) -> Result<(), String> {
         let mut descriptors = events.descriptors();
@@ -84,8 +110,17 @@ impl InKernel {
     /// user space.
     pub(super) fn send_tables(&mut self, session: &Session) {
         for file in std::mem::take(&mut self.wanted) {
-            match session.files().table(FileId(file)).and_then(super::super::table::Table::table) {
-                Some(table) => drop(self.kernel.add_table(file, &table)),
+            let made = session.files().table(FileId(file));
+            match made.and_then(|made| Some((made, made.table()?))) {
+                Some((made, table)) => {
+                    // They come first, so that no stack ends where one of them goes on.
+                    for switch in &made.switches {
+                        if let Some(way) = way_back(switch) {
+                            drop(self.kernel.add_way_back(file, switch.at, &way));
+                        }
+                    }
+                    drop(self.kernel.add_table(file, &table));
+                }
                 None => self.kernel.add_none(file),
             }
         }
@@ -119,4 +154,39 @@ impl InKernel {
         let (table_memory, table_bytes) = self.kernel.table_bytes();
         Ok(KernelReport { ends, frames, run_time, table_memory, table_bytes })
     }
+}
+
+/// The file that a command executes: at a path, or in a folder of `PATH`.
+fn executed(word: &Path) -> Option<PathBuf> {
+    if word.components().count() > 1 || word.is_absolute() {
+        return word.canonicalize().ok();
+    }
+    let folders = std::env::var_os("PATH")?;
+    let mut places = std::env::split_paths(&folders).map(|folder| folder.join(word));
+    places.find(|place| place.is_file())?.canonicalize().ok()
+}
+
+/// The form of a way back for the program. `None`: it has too many words.
+fn way_back(switch: &Switch) -> Option<WayBack> {
+    let Some(back) = &switch.back else { return Some(WayBack::default()) };
+    let Back { from, path, minus, cfa, fp, pc, below } = back;
+    let from = match from {
+        From::Thread => WayBack::FROM_THREAD,
+        From::Stack => WayBack::FROM_STACK,
+        From::Frame => WayBack::FROM_FRAME,
+    };
+    let mut way = WayBack { from, count: path.len() as u32, cfa: *cfa, ..WayBack::default() };
+    way.words.get_mut(..path.len())?.copy_from_slice(path);
+    let mut set = |flag: u32, value: Option<i32>| {
+        way.flags |= if value.is_some() { flag } else { 0 };
+        value.unwrap_or(0)
+    };
+    let (minus, pc) = (set(WayBack::SUBTRACTS, *minus), set(WayBack::PC_BESIDE, *pc));
+    let below = set(WayBack::MOVES, *below);
+    let fp = match *fp {
+        FramePointer::Kept => 0,
+        FramePointer::AtCfa(offset) => set(WayBack::FP_AT_CFA, Some(offset)),
+        FramePointer::Beside(offset) => set(WayBack::FP_BESIDE, Some(offset)),
+    };
+    Some(WayBack { minus, pc, below, fp, ..way })
 }

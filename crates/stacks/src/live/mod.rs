@@ -109,6 +109,9 @@ pub fn record(
     }
     if let Some(in_kernel) = &mut in_kernel {
         in_kernel.attach(&events)?;
+        if let Target::Command(words) = &request.target {
+            in_kernel.prepare(&mut session, words);
+        }
     }
     let mut time = counter(request, &started);
     let by_processor =
