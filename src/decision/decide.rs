@@ -171,14 +171,13 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         }
         RelocExpr::TpOffset => thread_pointer_offset(info, site, mode),
         RelocExpr::DtpOffset if site.has(SymbolFacts::IMPORTED) => match info.size {
-            // This word of data may be half of a `tls_index` for the module that defines the variable at run
-            // time.
-            8 if !site.code => Action::dynamic(DynamicKind::DtpOffset, Needs::DYNSYM),
-            // Local-dynamic code is right if this module defines the variable. If no module does, the code
-            // never runs.
+            // The offset goes with this module's number, so it is right if this module defines the variable.
+            // If no module does, the code never runs.
             _ if site.facts.intersects(SymbolFacts::EXPORTED | SymbolFacts::NO_DEFINITION) => {
                 Action::value(info.expr, info.base, Needs::empty())
             }
+            // This word of data may be half of a `tls_index` for the library that defines the variable.
+            8 if !site.code => Action::dynamic(DynamicKind::DtpOffset, Needs::DYNSYM),
             _ => Action::problem(info, Problem::NeedsTlsModel),
         },
         RelocExpr::DtpOffset => Action::value(info.expr, info.base, Needs::empty()),

@@ -233,8 +233,8 @@ fn a_rewritten_sequence_needs_the_slot_of_its_new_model() {
 
 #[test]
 fn a_word_of_data_may_hold_an_offset_in_another_module() {
-    let facts = SymbolFacts::TLS | SymbolFacts::IMPORTED;
-    let site = Site {
+    let of_library = SymbolFacts::TLS | SymbolFacts::IMPORTED;
+    let site = |facts| Site {
         facts,
         bytes: &[0; 8],
         offset: 0,
@@ -245,7 +245,9 @@ fn a_word_of_data_may_hold_an_offset_in_another_module() {
         next: None,
     };
     let info = X86_64::reloc_info(elf::R_X86_64_DTPOFF64).expect("a known type");
-    assert_eq!(decide(info, &site, &SHARED).dynamic, Some(DynamicKind::DtpOffset));
+    assert_eq!(decide(info, &site(of_library), &SHARED).dynamic, Some(DynamicKind::DtpOffset));
+    // All linkers take this module's own definition for local-dynamic accesses: the module's number is its own.
+    assert_eq!(decide(info, &site(of_library | SymbolFacts::EXPORTED), &SHARED).dynamic, None);
 }
 
 #[test]

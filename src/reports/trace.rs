@@ -6,7 +6,7 @@ use crate::diag::words::shown;
 use crate::ids::SymbolId;
 use crate::input::object::{FileName, SymbolPlace};
 use crate::passes::extract_members::Extracted;
-use crate::passes::open_inputs::Opened;
+use crate::passes::open_inputs::{Candidate, Opened, Role};
 use crate::phase::Inputs;
 use hashbrown::{HashMap, HashSet};
 use indexmap::IndexMap;
@@ -34,21 +34,29 @@ pub struct ReportData<'a> {
     pub paths: Vec<PathBuf>,
 }
 
-/// `-t`: a line for each file that the linker read. An archive is replaced by its members that take part. If
-/// the option is given twice, the archive itself is listed, too.
+/// `-t`: a line for each file that the linker read. An archive is replaced by its members that take part, and
+/// so are the objects behind `--start-lib`. If the option is given twice, the archive itself and all objects
+/// are listed, too.
 pub fn files<T: Target>(inputs: &Inputs<'_, T>, opened: &Opened<'_>, data: &ReportData<'_>) -> String {
     let mut text = String::new();
     let of_members = opened.files.iter().filter(|file| file.name.member.is_some());
     let archives: HashSet<&str> = of_members.map(|file| file.name.path).collect();
     let mut members: HashMap<&str, Vec<FileName<'_>>> = HashMap::new();
+    let is_object = |file: &&Candidate<'_>| file.name.member.is_none() && !file.shared;
+    // Compiled files took part.
+    let objects = opened.files.iter().filter(is_object).filter(|file| file.role != Role::Spent);
+    let mut left: HashSet<&str> = objects.map(|file| file.name.path).collect();
     for object in &inputs.objects {
         if object.name.member.is_some() {
             members.entry(object.name.path).or_default().push(object.name);
+        } else {
+            left.remove(object.name.path);
         }
     }
     for path in &data.paths {
         let path = path.to_string_lossy();
-        if inputs.config.reports.trace > 1 || !archives.contains(&*path) {
+        let takes_part = !archives.contains(&*path) && !left.contains(&*path);
+        if inputs.config.reports.trace > 1 || takes_part {
             let _ = writeln!(text, "{}", shown(&path));
         }
         for member in members.remove(&*path).unwrap_or_default() {
