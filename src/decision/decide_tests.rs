@@ -246,7 +246,7 @@ fn a_word_of_data_may_hold_an_offset_in_another_module() {
     };
     let info = X86_64::reloc_info(elf::R_X86_64_DTPOFF64).expect("a known type");
     assert_eq!(decide(info, &site(of_library), &SHARED).dynamic, Some(DynamicKind::DtpOffset));
-    // All linkers take this module's own definition for local-dynamic accesses: the module's number is its own.
+    // For local-dynamic accesses, all linkers take this module's own definition.
     assert_eq!(decide(info, &site(of_library | SymbolFacts::EXPORTED), &SHARED).dynamic, None);
 }
 
