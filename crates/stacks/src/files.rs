@@ -10,8 +10,9 @@ pub use crate::build_id::hexadecimal;
 use crate::bytes::Bytes;
 use crate::code::switch::Back;
 use crate::debug_file::{DebugFile, Places};
+use crate::go_lines::GoLines;
 use crate::image::{Image, Sources};
-use crate::inlines::Inlines;
+use crate::inlines::{Inlines, Line};
 use crate::jit_dump::JitDump;
 use crate::jit_map::JitMap;
 use crate::jit_object::JitObject;
@@ -67,6 +68,7 @@ pub struct MappedFile {
     table: OnceCell<Option<Table>>,
     symbols: OnceCell<Symbols>,
     inlines: OnceCell<Option<Inlines>>,
+    go_lines: OnceCell<Option<GoLines>>,
     /// The descriptors of lists of code, with the addresses that the file states.
     descriptors: OnceCell<Vec<(Kind, u64)>>,
 }
@@ -151,9 +153,17 @@ impl MappedFile {
         self.symbols.get_or_init(|| Symbols::read(&self.debug.with_symbols().cloned().collect::<Vec<_>>()))
     }
 
-    /// Its debug information, or that of its separate debug file.
-    pub fn inlines(&self) -> Option<&Inlines> {
-        self.inlines.get_or_init(|| Inlines::read(&self.debug)).as_ref()
+    /// The functions at the file's address, innermost first, with their source lines: by its debug
+    /// information, or that of its separate debug file, or else by the table of a program of Go.
+    pub(crate) fn lines_at(&self, address: u64) -> Vec<Line> {
+        let inlines = self.inlines.get_or_init(|| Inlines::read(&self.debug));
+        let lines = inlines.as_ref().map(|inlines| inlines.at(address)).unwrap_or_default();
+        if !lines.is_empty() {
+            return lines;
+        }
+        let read = || GoLines::read(self.image.as_deref().ok()?.bytes());
+        let own = self.go_lines.get_or_init(read);
+        own.as_ref().map(|own| own.at(address)).unwrap_or_default()
     }
 }
 
@@ -277,6 +287,7 @@ impl Files {
             table: OnceCell::new(),
             symbols: OnceCell::new(),
             inlines: OnceCell::new(),
+            go_lines: OnceCell::new(),
             descriptors: OnceCell::new(),
         });
         id

@@ -17,6 +17,8 @@ const GO_1_18: u32 = 0xffff_fff0;
 const GO_1_20: u32 = 0xffff_fff1;
 /// The flag of functions that write the stack pointer (`abi.FuncFlagSPWrite`), since Go 1.17.
 const SWITCHES: u8 = 2;
+/// Where flags are in a record, behind its first word; since Go 1.20, 4 bytes later.
+const FLAGS: usize = 33;
 /// Names of the section. The second is that of programs that can be loaded anywhere.
 const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 /// Sections that only programs of Go have, and those in which other linkers place the table.
@@ -37,6 +39,8 @@ pub struct GoFunction {
     pub end: u64,
     /// The offset of its name.
     pub name: u32,
+    /// The offset of its record.
+    pub record: usize,
     /// Whether it sets the stack pointer to something else than a place of its own stack.
     pub switches: bool,
 }
@@ -46,6 +50,29 @@ pub struct GoTable {
     /// The names. A zero ends each.
     pub names: Bytes,
     pub functions: Vec<GoFunction>,
+    pub parts: Parts,
+}
+
+/// What the table says of the instructions of functions.
+pub struct Parts {
+    /// The records of functions.
+    pub records: Bytes,
+    /// The size of a word in a record, which begins with one.
+    pub word: usize,
+    /// Whether the records have the form of Go 1.20.
+    pub newer: bool,
+    /// For each file of a unit of code, the offset of its path.
+    pub units: Bytes,
+    /// The paths. A zero ends each.
+    pub paths: Bytes,
+    /// Values that change from instruction to instruction.
+    pub steps: Bytes,
+    /// What distances of instructions count.
+    pub quantum: u64,
+    /// The address of the table, and that of the code.
+    pub address: u64,
+    pub text: u64,
+    pub endian: Endian,
 }
 
 impl GoTable {
@@ -56,8 +83,13 @@ impl GoTable {
         let (data, address) = section(&file).or_else(|| inside(&file, endian))?;
         let table = Table { data, endian };
         let header = table.header(|| start_of_code(&file, address))?;
-        let names = bytes.part(table.data.get(header.names..)?)?;
-        Some(Self { names, functions: table.functions(&header)? })
+        let functions = table.functions(&header)?;
+        let part = |offset: u64| bytes.part(data.get(usize::try_from(offset).ok()?..)?);
+        let [units, paths, steps] = header.others.map(|offset| part(offset).unwrap_or_default());
+        let (records, names) = (part(header.pairs as u64)?, part(header.names as u64)?);
+        let Header { word, newer, quantum, text, .. } = header;
+        let parts = Parts { records, word, newer, units, paths, steps, quantum, address, text, endian };
+        Some(Self { names, functions, parts })
     }
 
     /// The addresses of all functions.
@@ -85,9 +117,9 @@ fn inside<'data>(file: &object::File<'data>, endian: Endian) -> Option<(&'data [
     SHARED.iter().find_map(|name| {
         let section = file.section_by_name(name)?;
         let (data, address) = (section.data().ok()?, section.address());
-        let first = address.next_multiple_of(ALIGNMENT) - address;
+        let first = address.checked_next_multiple_of(ALIGNMENT)? - address;
         let places = (usize::try_from(first).ok()?..data.len()).step_by(ALIGNMENT as usize);
-        let tables = places.map(|place| (&data[place..], address + place as u64));
+        let tables = places.map(|place| (&data[place..], address.wrapping_add(place as u64)));
         let headed = tables.filter_map(|(data, address)| {
             let table = Table { data, endian };
             let header = table.header(|| 0).filter(|header| header.count > 0)?;
@@ -102,7 +134,7 @@ fn inside<'data>(file: &object::File<'data>, endian: Endian) -> Option<(&'data [
 /// can be loaded anywhere, a relocation does, and newer versions leave it to the section.
 fn start_of_code(file: &object::File<'_>, table: u64) -> u64 {
     let relocations = file.dynamic_relocations().into_iter().flatten();
-    let mut starts = relocations.filter(|(place, _)| *place == table + TEXT_START);
+    let mut starts = relocations.filter(|(place, _)| *place == table.wrapping_add(TEXT_START));
     let start = starts.next().map(|(_, relocation)| relocation.addend() as u64);
     start.unwrap_or_else(|| file.section_by_name(".text").map_or(0, |text| text.address()))
 }
@@ -123,8 +155,12 @@ struct Header {
     pairs: usize,
     /// Size of each word of a pair.
     word: usize,
-    /// Where the flags are in the record of a function.
-    flags: usize,
+    /// Whether it is that of Go 1.20 or later, whose records have one more field.
+    newer: bool,
+    /// Offsets of the files of units, of their paths and of the values of instructions.
+    others: [u64; 3],
+    /// What distances of instructions count.
+    quantum: u64,
 }
 
 impl<'data> Table<'data> {
@@ -132,19 +168,20 @@ impl<'data> Table<'data> {
     fn header(&self, text: impl Fn() -> u64) -> Option<Header> {
         let mut reader = Reader::new(self.data, self.endian);
         let version = reader.u32()?;
-        let [0, 0, _, 8] = reader.take(4)? else { return None };
-        let (relative, flags) = match version {
-            GO_1_16 => (false, 41),
-            GO_1_18 => (true, 37),
-            GO_1_20 => (true, 41),
+        let [0, 0, quantum, 8] = *reader.take(4)? else { return None };
+        let (relative, newer) = match version {
+            GO_1_16 => (false, false),
+            GO_1_18 => (true, false),
+            GO_1_20 => (true, true),
             _ => return None,
         };
         let (count, _files) = (usize::try_from(reader.u64()?).ok()?, reader.u64()?);
         let stated = if relative { reader.u64()? } else { 0 };
-        let (names, _units, _paths, _steps) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
+        let (names, others) = (reader.u64()?, [reader.u64()?, reader.u64()?, reader.u64()?]);
         let text = if relative && stated == 0 { text() } else { stated };
         let (names, pairs) = (usize::try_from(names).ok()?, usize::try_from(reader.u64()?).ok()?);
-        Some(Header { count, text, names, pairs, word: if relative { 4 } else { 8 }, flags })
+        let (word, quantum) = (if relative { 4 } else { 8 }, quantum.into());
+        Some(Header { count, text, names, pairs, word, newer, others, quantum })
     }
 
     /// The functions. The start of one more ends the last.
@@ -158,9 +195,9 @@ impl<'data> Table<'data> {
         for _ in 0..header.count {
             let (record, end) = (usize::try_from(word()?).ok()?, header.text.wrapping_add(word()?));
             let named = self.name(records, record, header.word);
-            let switches =
-                records.get(record.saturating_add(header.flags)).is_some_and(|flags| flags & SWITCHES != 0);
-            functions.extend(named.map(|name| GoFunction { start, end, name, switches }));
+            let flags = record.saturating_add(header.word + FLAGS + if header.newer { 4 } else { 0 });
+            let switches = records.get(flags).is_some_and(|flags| flags & SWITCHES != 0);
+            functions.extend(named.map(|name| GoFunction { start, end, name, record, switches }));
             start = end;
         }
         Some(functions)

@@ -17,7 +17,7 @@
 //! | `rows`, `debug_file` | their rows, made as samples ask for them; debug information that was split off |
 //! | `code`, `extents` | rows for code that no file describes, read off its instructions; ways to other stacks |
 //! | [`table`] | their compact tables, for the kernel |
-//! | `symbols`, `go_table`, `inlines` | names for their addresses |
+//! | `symbols`, `go_table`, `go_lines`, `inlines` | names for their addresses |
 //! | `jit_map` | names of code that programs made while they ran |
 //! | `name`, [`kernel`] | the name of a frame; names of the kernel's functions |
 //! | [`files`] | one cache of files for all processes |
@@ -50,6 +50,7 @@ pub mod event;
 mod extents;
 pub mod files;
 pub mod functions;
+mod go_lines;
 mod go_table;
 pub mod image;
 mod inlines;

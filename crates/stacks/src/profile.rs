@@ -347,8 +347,7 @@ impl Namer<'_> {
         let Some(file) = self.files.get(id) else { return names.push(nameless(address, "[unknown]")) };
         let outer = self.outer(id, file, address);
         // Reading debug information takes longer than all other work, so it happens only for `inlined`.
-        let inlines = if self.inlined { file.inlines() } else { None };
-        let lines = inlines.map(|inlines| inlines.at(address)).unwrap_or_default();
+        let lines = if self.inlined { file.lines_at(address) } else { Vec::new() };
         let Some(last) = lines.len().checked_sub(1) else { return names.push(outer) };
         let name = |(number, line): (usize, crate::inlines::Line)| {
             let inlined = number != last;

@@ -103,7 +103,7 @@ impl Symbols {
 
     /// Adds the functions of the table that programs of Go carry.
     fn add_go(&mut self, bytes: &Bytes) -> Option<()> {
-        let GoTable { names, functions } = GoTable::read(bytes)?;
+        let GoTable { names, functions, .. } = GoTable::read(bytes)?;
         let table = u8::try_from(self.strings.len()).ok()?;
         self.strings.push(names);
         let symbol = |function: &GoFunction| {
