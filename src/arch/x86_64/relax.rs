@@ -125,7 +125,9 @@ static NO_CALL_ADDR32: Sequence = Sequence { before: 0, bytes: &[0x0f, 0x1f, 0x0
 pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
     match family {
         Family::Fixed => None,
-        Family::GotLoad | Family::GotLoadRex | Family::GotLoadRex2 => got_load(family, site, mode),
+        Family::GotLoad | Family::GotLoadRex | Family::GotLoadRex2 | Family::GotLoadMovrs => {
+            got_load(family, site, mode)
+        }
         // The TLS blocks of a library have no fixed distance from the thread pointer.
         _ if mode.shared => None,
         Family::GeneralDynamic => general_dynamic(site),
@@ -203,8 +205,15 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
     if !is_rip_relative(modrm) {
         return None;
     }
+    let movrs = movrs_prefix(family, site);
     if opcode == 0x8b && !number {
-        return relaxed(RelocExpr::Symbol, RelocBase::Place, prefix(&[0x8d, modrm], 0));
+        let edit = match (movrs, family) {
+            (Some(movrs), _) => movrs.instruction(movrs.of_register, [0x8d, modrm], 0),
+            (None, Family::GotLoad | Family::GotLoadRex) => prefix(&[0x8d, modrm], 0),
+            (None, Family::GotLoadRex2) if rex2(site).is_some() => prefix(&[0x8d, modrm], 0),
+            _ => return None,
+        };
+        return relaxed(RelocExpr::Symbol, RelocBase::Place, edit);
     }
     // The processor sign-extends the immediate operand, so an address must be low. A small number always
     // fits.
@@ -213,6 +222,7 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
     }
     let (opcode, modrm) = immediate_form(opcode, modrm)?;
     let edit = match family {
+        _ if let Some(movrs) = movrs => movrs.instruction(movrs.of_operand, [opcode, modrm], 4),
         Family::GotLoad if opcode == 0xc7 => prefix(&[opcode, modrm], 4),
         Family::GotLoadRex => {
             let &[rex, ..] = site.around(3, 1)? else { return None };
@@ -222,15 +232,67 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
             prefix(&[rex_reg_to_rm(rex), opcode, modrm], 4)
         }
         Family::GotLoadRex2 => {
-            let &[0xd5, payload] = site.around(4, 2)? else { return None };
-            if payload & 0x80 != 0 {
-                return None;
-            }
+            let payload = rex2(site)?;
             prefix(&[rex2_reg_to_rm(payload), opcode, modrm], 4)
         }
         _ => return None,
     };
     relaxed(RelocExpr::Symbol, RelocBase::Zero, edit)
+}
+
+/// The payload of a REX2 prefix in front of an opcode of one byte.
+fn rex2(site: &Site<'_>) -> Option<u8> {
+    let &[0xd5, payload] = site.around(4, 2)? else { return None };
+    (payload & 0x80 == 0).then_some(payload)
+}
+
+/// The prefixes with which `mov` means the same registers as a `movrs` (`0f 38 8b`, or `8b` of EVEX map 4).
+/// `mov` is shorter by the two bytes of the opcode's map, so two prefixes without effect go in front.
+struct MovrsPrefix {
+    /// The prefix if the register stays in the `reg` field of ModRM.
+    of_register: [u8; 2],
+    /// The prefix if it moves to the `rm` field.
+    of_operand: [u8; 2],
+    /// How many bytes these prefixes have: the last ones.
+    length: usize,
+}
+
+impl MovrsPrefix {
+    fn instruction(&self, own: [u8; 2], [opcode, modrm]: [u8; 2], adjust: i8) -> Edit {
+        let all = [0x2e, 0x2e, own[0], own[1], opcode, modrm];
+        match self.length {
+            0 => prefix(&[0x2e, 0x2e, opcode, modrm], adjust),
+            1 => prefix(&[0x2e, 0x2e, own[1], opcode, modrm], adjust),
+            _ => prefix(&all, adjust),
+        }
+    }
+}
+
+fn movrs_prefix(family: Family, site: &Site<'_>) -> Option<MovrsPrefix> {
+    // The relocation type says how many bytes of the instruction stand in front of the field.
+    if family == Family::GotLoadMovrs
+        && let Some(&[0x62, registers, width, 0x08, 0x8b, _]) = site.around(6, 6)
+    {
+        // Map 4; no vector register, and no prefix of 66, f3 or f2.
+        if registers & 0x07 != 4 || width & 0x7f != 0x7c {
+            return None;
+        }
+        // EVEX holds R3 and R4 inverted.
+        let (r3, r4) = (!registers >> 7 & 1, !registers >> 4 & 1);
+        let payload = r4 << 6 | (width >> 7) << 3 | r3 << 2;
+        let (of_register, of_operand) = ([0xd5, payload], [0xd5, rex2_reg_to_rm(payload)]);
+        return Some(MovrsPrefix { of_register, of_operand, length: 2 });
+    }
+    if site.around(4, 3) != Some(&[0x0f, 0x38, 0x8b]) {
+        return None;
+    }
+    match (family, site.around(5, 1)) {
+        (Family::GotLoadRex2, _) => Some(MovrsPrefix { of_register: [0; 2], of_operand: [0; 2], length: 0 }),
+        (Family::GotLoadMovrs, Some(&[rex])) if rex & 0xf0 == 0x40 => {
+            Some(MovrsPrefix { of_register: [0, rex], of_operand: [0, rex_reg_to_rm(rex)], length: 1 })
+        }
+        _ => None,
+    }
 }
 
 /// The relocation that describes a load which no longer goes through the GOT.

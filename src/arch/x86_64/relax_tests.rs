@@ -10,6 +10,8 @@ const GOTPCREL: u32 = 9;
 const GOTPCRELX: u32 = 41;
 const REX_GOTPCRELX: u32 = 42;
 const CODE_4_GOTPCRELX: u32 = 43;
+const CODE_5_GOTPCRELX: u32 = 46;
+const CODE_6_GOTPCRELX: u32 = 49;
 const TLSGD: u32 = 19;
 const TLSLD: u32 = 20;
 const DTPOFF32: u32 = 21;
@@ -123,6 +125,37 @@ fn loads_become_address_computations() {
         let (before, after) = ("d5 48 8b 05 ........", "d5 48 8d 05 ........");
         check(got(CODE_4_GOTPCRELX), mode, before, RelocExpr::Symbol, RelocBase::Place, after, 0);
     }
+}
+
+#[test]
+fn movrs_becomes_lea_or_mov_with_prefixes_of_no_effect() {
+    let (symbol, place, zero) = (RelocExpr::Symbol, RelocBase::Place, RelocBase::Zero);
+    for (kind, before, lea, mov) in [
+        // The byte in front belongs to another instruction.
+        (CODE_4_GOTPCRELX, "48 0f 38 8b 05 ........", "48 2e 2e 8d 05 ........", "48 2e 2e c7 c0 ........"),
+        (CODE_5_GOTPCRELX, "4c 0f 38 8b 1d ........", "2e 2e 4c 8d 1d ........", "2e 2e 49 c7 c3 ........"),
+        // %r21d, then %r21
+        (
+            CODE_6_GOTPCRELX,
+            "62 e4 7c 08 8b 2d ........",
+            "2e 2e d5 40 8d 2d ........",
+            "2e 2e d5 10 c7 c5 ........",
+        ),
+        (
+            CODE_6_GOTPCRELX,
+            "62 e4 fc 08 8b 2d ........",
+            "2e 2e d5 48 8d 2d ........",
+            "2e 2e d5 18 c7 c5 ........",
+        ),
+    ] {
+        check(got(kind), &PIE, before, symbol, place, lea, 0);
+        let small = Case { facts: SymbolFacts::SMALL | SymbolFacts::ABSOLUTE, ..got(kind) };
+        check(small, &EXECUTABLE, before, symbol, zero, mov, 4);
+    }
+    // An operand size of 16 bits, and loads of map 1 with a REX2 prefix that is not there.
+    stays(got(CODE_6_GOTPCRELX), &PIE, "62 e4 7d 08 8b 2d ........");
+    stays(got(CODE_5_GOTPCRELX), &PIE, "66 0f 38 8b 05 ........");
+    stays(got(CODE_4_GOTPCRELX), &PIE, "90 90 8b 05 ........");
 }
 
 #[test]

@@ -28,8 +28,10 @@ pub enum Family {
     GotLoad,
     /// Load from the GOT, REX prefix.
     GotLoadRex,
-    /// Load from the GOT, REX2 prefix.
+    /// Load from the GOT, REX2 prefix or `movrs` without a prefix.
     GotLoadRex2,
+    /// Load from the GOT by `movrs` with a REX or EVEX prefix.
+    GotLoadMovrs,
     /// General dynamic TLS.
     GeneralDynamic,
     /// Local dynamic TLS.
@@ -216,10 +218,10 @@ static TABLE: [Option<Info>; 52] = {
         row("R_X86_64_CODE_4_GOTTPOFF", GotTp, Place, 4, Signed, InitialExecRex2),
         row("R_X86_64_CODE_4_GOTPC32_TLSDESC", TlsDesc, Place, 4, Signed, DescriptorRex2),
         // The psABI defines no rewriting for the five-byte forms, nor for EVEX loads from the GOT.
-        row("R_X86_64_CODE_5_GOTPCRELX", GotSlot, Place, 4, Signed, Fixed),
+        row("R_X86_64_CODE_5_GOTPCRELX", GotSlot, Place, 4, Signed, GotLoadMovrs),
         row("R_X86_64_CODE_5_GOTTPOFF", GotTp, Place, 4, Signed, Fixed),
         row("R_X86_64_CODE_5_GOTPC32_TLSDESC", TlsDesc, Place, 4, Signed, Fixed),
-        row("R_X86_64_CODE_6_GOTPCRELX", GotSlot, Place, 4, Signed, Fixed),
+        row("R_X86_64_CODE_6_GOTPCRELX", GotSlot, Place, 4, Signed, GotLoadMovrs),
         row("R_X86_64_CODE_6_GOTTPOFF", GotTp, Place, 4, Signed, InitialExecEvex),
         row("R_X86_64_CODE_6_GOTPC32_TLSDESC", TlsDesc, Place, 4, Signed, Fixed),
     ]
