@@ -43,10 +43,13 @@ pub fn store<T: Target>(link: &Image<'_, T>, file: &mut [u8], identifier: &[u8])
     }
 }
 
-/// File offset of the identifier.
+/// File offset of the identifier; `None` if a script leaves the note without bytes (`NOLOAD`).
 fn place<T: Target>(link: &Image<'_, T>) -> Option<usize> {
     let row = link.synthetics.find(Kind::BuildIdNote)?;
     let section = &link.file_sections[link.chunk_of(Kind::BuildIdNote)?.index()];
+    if section.file_size() == 0 {
+        return None;
+    }
     let offset = link.layout.offset_of(link.synthetic_id(row));
     Some((section.offset + offset) as usize + notes::DESCRIPTOR_OFFSET)
 }
