@@ -35,7 +35,9 @@ fn damaged_files_give_frames_or_none() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("damaged");
     let places = [("undescribed", 0x40_00da), ("expressions", 0x40_00e2), ("debug_frame", 0x40_00e0)];
-    for (program, ip) in places.into_iter().chain([("go_table", 0x40_0120), ("go_stacks", 0x40_0100), ("narrow", 0x804_8090)]) {
+    for (program, ip) in
+        places.into_iter().chain([("go_table", 0x40_0120), ("go_stacks", 0x40_0100), ("narrow", 0x804_8090)])
+    {
         let whole = std::fs::read(fixture(&format!("tests/fixtures/{program}"))).unwrap();
         for at in (0..whole.len()).step_by(5) {
             let mut damaged = whole.clone();
