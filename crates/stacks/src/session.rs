@@ -82,6 +82,15 @@ struct Waiting {
     in_kernel: bool,
 }
 
+/// What memory held of which the program in the kernel did not know yet that it holds something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Former {
+    /// The memory.
+    pub range: Range<u64>,
+    /// The file that the program knew there, and how far its addresses were raised. `None`: any.
+    pub file: Option<(FileId, u64)>,
+}
+
 /// Settings of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -335,8 +344,14 @@ impl Session {
         self.processes.modules(pid)
     }
 
-    /// Handles a stack that was unwound in the kernel.
-    pub fn unwound(&mut self, sample: &sframe_bpf::Sample<'_>, take: &mut dyn FnMut(&Stack<'_>)) {
+    /// Handles a stack that was unwound in the kernel. Of the memory at `stale`, the program there still knew
+    /// the file before, so a frame in it has a caller only if the rules of both files are the same.
+    pub fn unwound(
+        &mut self,
+        sample: &sframe_bpf::Sample<'_>,
+        stale: &[Former],
+        take: &mut dyn FnMut(&Stack<'_>),
+    ) {
         self.frames.clear();
         // The first word is a mark, as in a recorded call chain.
         let kernel = sample.kernel_frames().filter(|&address| address < CONTEXT_LEAST);
@@ -359,8 +374,13 @@ impl Session {
             if is_wrong || is_last {
                 break;
             }
-            let place = process.place_after(&mut last, address.wrapping_sub(returns.into()));
+            let inside = address.wrapping_sub(returns.into());
+            let place = process.place_after(&mut last, inside);
             self.frames.push(Frame { address, place, returns, source: Some(source) });
+            is_wrong = !stale.is_empty() && !agree(&self.files, stale, place, inside);
+            if is_wrong {
+                break;
+            }
             // The table of this frame's file leads to the caller.
             source = match place {
                 Place::File(file, own) => {
@@ -549,6 +569,24 @@ impl Session {
         let (cpu, time, period, in_kernel) = (None, None, 1, false);
         self.pass_on(Waiting { pid, tid, event, cpu, time, period, frames, in_kernel }, end, take).len()
     }
+}
+
+/// Whether a step from an address by the rows of the file that was there before is right.
+#[cold]
+fn agree(files: &Files, stale: &[Former], place: Place, address: u64) -> bool {
+    let rules = |file: FileId, own: u64| {
+        let found = files.table(file)?.table()?.lookup(own).ok()??;
+        Some(found.rules)
+    };
+    // If it has changed more than once, the program knew what was there first.
+    let first = stale.iter().find(|former| former.range.contains(&address));
+    first.is_none_or(|former| match (former.file, place) {
+        (Some((file, bias)), Place::File(now, own)) => {
+            let known = rules(file, address.wrapping_sub(bias));
+            known.is_some() && known == rules(now, own)
+        }
+        _ => false,
+    })
 }
 
 /// Adds a frame of a recorded call chain.

@@ -6,13 +6,14 @@
 //! the event samples registers and a copy of the stack.
 
 use super::events::Events;
+use super::stale::{Stale, now};
 use crate::code::switch::{Back, FramePointer, From, Switch};
 use crate::event::Event;
 use crate::files::FileId;
 use crate::image::Image;
 use crate::process::Place;
 use crate::running::Running;
-use crate::session::{Session, Stack};
+use crate::session::{Former, Session, Stack};
 pub use sframe_bpf::RunTime;
 use sframe_bpf::{End, Kernel, Range, Stacks, WayBack};
 use std::collections::BTreeSet;
@@ -32,6 +33,7 @@ pub struct InKernel {
     changed: BTreeSet<u32>,
     /// Files that a stack has passed through, of which the kernel has no table.
     wanted: BTreeSet<u32>,
+    stale: Stale,
 }
 
 /// Counts of the program's work.
@@ -57,7 +59,13 @@ impl InKernel {
     /// A sentence with the reason why the kernel does not load the program, and what helps.
     pub fn load(both: bool) -> Result<Self, String> {
         let (kernel, stacks) = Kernel::load(both)?;
-        Ok(Self { kernel, stacks: Some(stacks), changed: BTreeSet::new(), wanted: BTreeSet::new() })
+        Ok(Self {
+            kernel,
+            stacks: Some(stacks),
+            changed: BTreeSet::new(),
+            wanted: BTreeSet::new(),
+            stale: Stale::default(),
+        })
     }
 
     /// Gives the kernel the table of the file that a command will execute, before it runs. Only the process
@@ -84,8 +92,27 @@ impl InKernel {
             .map_err(|error| format!("the kernel cannot run a program at samples: {error}"))
     }
 
-    /// Records the process whose mappings an event changes.
-    pub(super) fn note(&mut self, event: &Event<'_>) {
+    /// Records the process whose mappings an event changes. The session has not handled it yet.
+    pub(super) fn note(&mut self, session: &Session, event: &Event<'_>) {
+        match event {
+            Event::Mapped(mapped) => {
+                let range = mapped.address..mapped.address.saturating_add(mapped.length);
+                let modules = session.modules(mapped.pid).unwrap_or_default();
+                for module in modules {
+                    let old = module.range();
+                    let both = old.start.max(range.start)..old.end.min(range.end);
+                    let before = Some((FileId(module.id().0 as u32), module.bias()));
+                    if !both.is_empty() {
+                        self.stale.change(mapped.pid, Former { range: both, file: before });
+                    }
+                }
+            }
+            Event::Named { pid, executed: true, .. } => {
+                self.stale.change(*pid, Former { range: 0..u64::MAX, file: None });
+            }
+            Event::Exited { pid, tid } if pid == tid => self.stale.forget(*pid),
+            _ => {}
+        }
         match event {
             Event::Mapped(mapped) => self.changed.insert(mapped.pid),
             Event::Named { pid, executed: true, .. } => self.changed.insert(*pid),
@@ -93,6 +120,11 @@ impl InKernel {
             Event::Exited { pid, .. } => self.changed.insert(*pid),
             _ => false,
         };
+    }
+
+    /// The memory of a process of which the program did not know at a time what is there now.
+    pub(super) fn stale(&self, pid: u32, time: u64) -> Vec<Former> {
+        self.stale.at(pid, time)
     }
 
     /// Records the tables that a stack needs and the kernel lacks.
@@ -140,10 +172,14 @@ impl InKernel {
                         pid,
                     };
                     let ranges: Vec<Range> = modules.iter().map(range).collect();
-                    drop(self.kernel.set_process(pid, &ranges));
+                    // After an error, the program still has the old ones.
+                    if self.kernel.set_process(pid, &ranges).is_err() {
+                        continue;
+                    }
                 }
                 None => self.kernel.remove_process(pid),
             }
+            self.stale.tell(pid, now());
         }
     }
 

@@ -23,6 +23,7 @@ mod members;
 mod processor_time;
 mod request;
 mod ring;
+mod stale;
 mod sync;
 mod target;
 mod unwinder;

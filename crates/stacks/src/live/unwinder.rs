@@ -131,7 +131,8 @@ impl<'session> Unwinder<'session> {
                     && self.members.contains(sample.pid)
                 {
                     self.count += 1;
-                    self.session.unwound(&sample, take);
+                    let stale = self.in_kernel.as_ref().map(|kernel| kernel.stale(sample.pid, sample.time));
+                    self.session.unwound(&sample, &stale.unwrap_or_default(), take);
                 }
                 continue;
             }
@@ -165,7 +166,7 @@ pub fn pass_on(
         // Do this before the sample is unwound: reading rows for the first sample of a file takes as long as
         // a hundred samples.
         Some(Event::Sample(_)) => in_kernel.send_processes(session),
-        Some(event) => in_kernel.note(event),
+        Some(event) => in_kernel.note(session, event),
         None => {}
     }
     session.handle(number, event, &mut |stack| {
