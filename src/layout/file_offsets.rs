@@ -122,6 +122,9 @@ impl Filler<'_, '_, '_> {
             if segment.file_header || segment.program_headers {
                 let start = if segment.file_header { 0 } else { FILE_HEADER_SIZE };
                 segment.offset = start;
+                // Nothing else gives this segment an address, which must fit its offset.
+                segment.address += start;
+                segment.load_address += start;
                 segment.file_size = cursor - start;
                 segment.memory_size = cursor - start;
             }
@@ -320,8 +323,14 @@ fn segment_start(segment: &Segment, base: u64, cursor: u64, zeros: bool) -> u64 
 
 /// Sets places and sizes of segments that lie in other segments or in none.
 fn others(layout: &Layout<'_>, sections: &[FileSection<'_>], segments: &mut [Segment]) {
-    let header = segments.iter().find(|segment| segment.p_type == elf::PT_LOAD && segment.file_header);
-    let headers_at = header.map(|segment| (segment.address, segment.load_address));
+    let holds_headers = |segment: &&Segment| {
+        segment.p_type == elf::PT_LOAD && (segment.file_header || segment.program_headers)
+    };
+    // Where the start of the file is in memory, or would be.
+    let headers_at = segments.iter().find(holds_headers).map(|segment| {
+        let start = |address: u64| address.wrapping_sub(segment.offset);
+        (start(segment.address), start(segment.load_address))
+    });
     let count = segments.len() as u64;
     for index in 0..segments.len() {
         let mut segment = segments[index];
