@@ -274,7 +274,7 @@ impl Mode {
             relocates_itself: config.mode == (OutputMode::Executable { pie: true })
                 && config.dynamic.no_dynamic_linker,
             low_addresses: low && !position_independent,
-            copy: config.relocations.copy && !config.relocations.indirect_extern_access,
+            copy: config.relocations.copy && config.relocations.indirect_extern_access != Some(true),
             text_relocations: config.relocations.text == TextRelocations::Allow,
             call_nop: config.relocations.call_nop,
         }

@@ -118,8 +118,10 @@ pub fn merge<T: Target>(link: &Inputs<'_, T>, states: &SectionStates) -> MergedP
     for (property, bits) in machine::forbidden_properties(T::MACHINE, options) {
         merged.entry(property).and_modify(|value| *value &= !u128::from(bits));
     }
-    if link.config.relocations.indirect_extern_access {
-        *merged.entry(NEEDED_BY_ALL).or_default() |= INDIRECT_EXTERN_ACCESS;
+    match link.config.relocations.indirect_extern_access {
+        Some(true) => *merged.entry(NEEDED_BY_ALL).or_default() |= INDIRECT_EXTERN_ACCESS,
+        Some(false) => drop(merged.entry(NEEDED_BY_ALL).and_modify(|bits| *bits &= !INDIRECT_EXTERN_ACCESS)),
+        None => {}
     }
     if options.memory_seal {
         merged.insert(MEMORY_SEAL, 0);

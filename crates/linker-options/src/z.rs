@@ -177,14 +177,14 @@ pub static WORDS: &[ZSpec] = &[
         &["indirect-extern-access"],
         "Reach external symbols only through the GOT, and mark the output as doing so",
         |state| {
-            state.config.relocations.indirect_extern_access = true;
+            state.config.relocations.indirect_extern_access = Some(true);
         },
     ),
     flag(
         &["noindirect-extern-access"],
-        "Reach external symbols directly, too, where that is possible (default)",
+        "Reach external symbols directly, too, and do not mark the output, whatever objects say",
         |state| {
-            state.config.relocations.indirect_extern_access = false;
+            state.config.relocations.indirect_extern_access = Some(false);
         },
     ),
     value(

@@ -387,8 +387,8 @@ pub struct RelocationOptions {
     /// `None` is the machine's default.
     pub apply_dynamic: Option<bool>,
     /// `-z indirect-extern-access`: code reaches symbols of libraries only through the GOT, and the output
-    /// says so in its properties.
-    pub indirect_extern_access: bool,
+    /// says so in its properties. `Some(false)`: the output does not say so, though objects do.
+    pub indirect_extern_access: Option<bool>,
     /// `-z noreloc-overflow`: relocations that overflow are not reported.
     pub ignore_overflow: bool,
     /// `-z call-nop=`: the byte that fills the place that a relaxed call leaves free.
@@ -418,7 +418,7 @@ impl Default for RelocationOptions {
             android_relr_tags: false,
             report_relative: false,
             apply_dynamic: None,
-            indirect_extern_access: false,
+            indirect_extern_access: None,
             ignore_overflow: false,
             call_nop: CallNop::default(),
             rewrite_landing_pads: false,
