@@ -53,8 +53,6 @@ pub struct LandingPad {
 pub struct Tail {
     /// Its offset, in bytes.
     pub start: usize,
-    /// The offset of its operand.
-    pub operand: usize,
     /// The conditional branch right before it, with an operand of the same form.
     pub conditional: Option<ConditionalTail>,
 }
@@ -419,9 +417,9 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
         None
     }
 
-    /// The branch without condition at the end of this code. `None`: the code ends otherwise, or the machine
-    /// does not know.
-    fn tail(_code: &[u8]) -> Option<Tail> {
+    /// The branch without condition that has this operand, if nothing but padding follows it in the code.
+    /// `None`: the code is other code, or the machine does not know.
+    fn tail(_code: &[u8], _operand: usize) -> Option<Tail> {
         None
     }
 

@@ -9,9 +9,12 @@
 //!
 //! Some compilers write an index themselves (`.debug_names`). The linker reads these object by object
 //! ([`name_tables`]) and joins them ([`debug_names`]).
+//!
+//! [`ends`] is of another kind: it changes what debug information says of code whose end is gone.
 
 pub mod debug_names;
 pub mod dwarf;
+pub mod ends;
 pub mod entries;
 pub mod gdb_index;
 pub mod joined;

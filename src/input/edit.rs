@@ -16,12 +16,19 @@ pub struct Edit<'a, E: ByteOrder> {
     made: Vec<u8>,
     /// Tables that are no `SHT_RELA` sections: the row in [`ObjectFile::implicit`], and its new relocations.
     implicit: Vec<(usize, &'a [Rela<E>])>,
+    /// The header indices of sections with other contents.
+    replaced: Vec<u32>,
 }
 
 impl<'a, E: ByteOrder> Edit<'a, E> {
     /// No change yet.
     pub fn new(object: &ObjectFile<'a, E>) -> Self {
-        Edit { headers: object.headers.to_vec(), made: object.made.to_vec(), implicit: Vec::new() }
+        Edit {
+            headers: object.headers.to_vec(),
+            made: object.made.to_vec(),
+            implicit: Vec::new(),
+            replaced: Vec::new(),
+        }
     }
 
     /// Gives a section other contents. Its header then names a place behind the end of the file.
@@ -29,6 +36,7 @@ impl<'a, E: ByteOrder> Edit<'a, E> {
         self.headers[index].sh_offset.set(object.bytes.len() as u64 + self.made.len() as u64);
         self.headers[index].sh_size.set(contents.len() as u64);
         self.made.extend(contents);
+        self.replaced.push(index as u32);
     }
 
     /// Leaves the first bytes of a section.
@@ -66,11 +74,14 @@ impl<'a, E: ByteOrder> Edit<'a, E> {
     }
 
     /// Carries the changes out.
-    pub fn finish(self, object: &mut ObjectFile<'a, E>, store: &'a InputStore) {
+    pub fn finish(mut self, object: &mut ObjectFile<'a, E>, store: &'a InputStore) {
         object.headers = whole_table(store.keep(self.headers.as_bytes()));
         if self.made.len() > object.made.len() {
             object.made = store.keep(self.made);
         }
+        // A packed section that has other contents now is packed no more.
+        self.replaced.sort_unstable();
+        object.packed.retain(|packed| self.replaced.binary_search(&packed.section).is_err());
         for (row, relocations) in self.implicit {
             object.implicit[row].relocations = relocations;
         }

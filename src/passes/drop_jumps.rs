@@ -17,7 +17,7 @@
 //! fewer bytes, so everything that counts them must know: this pass gives the objects other headers, bytes,
 //! relocations and symbols ([`edit`]), as if the compiler had written them so, and no later pass needs to
 //! know of it. The records of frames that cover a dropped jump end before it, in `.eh_frame` and in the
-//! linker's own tables, because records must not overlap. What debug information says in numbers stays.
+//! linker's own tables, because records must not overlap. So does what debug information says of it.
 //!
 //! A jump stays if its section would be empty without it, or if a function begins with it: another function
 //! would then have the same address.
@@ -58,7 +58,7 @@ pub fn run<'a, T: Target>(
 ) -> (Contents<'a, T>, Chosen) {
     let found = find::run(&contents, plan, lists);
     let mut jumps = Jumps::new(found, contents.first_internal() as usize);
-    let kept = kept_for_functions(&contents, &chosen, &jumps);
+    let kept = kept_for_symbols(&contents, &chosen, &jumps);
     jumps.spare(kept);
     if jumps.list.is_empty() {
         return (contents, chosen);
@@ -69,12 +69,8 @@ pub fn run<'a, T: Target>(
     (contents, chosen)
 }
 
-/// The sections with a function that begins with the jump.
-fn kept_for_functions<'a, T: Target>(
-    link: &Contents<'a, T>,
-    chosen: &Chosen,
-    jumps: &Jumps,
-) -> Vec<SectionId> {
+/// The sections with a function that begins with the jump, or with a label behind it.
+fn kept_for_symbols<'a, T: Target>(link: &Contents<'a, T>, chosen: &Chosen, jumps: &Jumps) -> Vec<SectionId> {
     let begins = |section: SectionId, offset: u64| {
         jumps.size(section).is_some_and(|size| size <= offset && offset < link.input_size(section))
     };
@@ -83,8 +79,11 @@ fn kept_for_functions<'a, T: Target>(
         for (index, symbol) in object.symbols.iter().enumerate().skip(1) {
             let SymbolPlace::Section(section) = object.symbol_place(index) else { continue };
             let section = link.folds.standing(object.section_id(section));
+            let value = symbol.st_value.get();
             let is_function = symbol.kind() == elf::STT_FUNC || index >= object.first_global as usize;
-            if is_function && begins(section, symbol.st_value.get()) {
+            // A label behind the jump means that there is something else than padding.
+            let is_behind = symbol.kind() != elf::STT_SECTION && jumps.size(section) != Some(value);
+            if (is_function || is_behind) && begins(section, value) {
                 kept.push(section);
             }
         }

@@ -1,24 +1,27 @@
 //! The jumps at the end of code.
 //!
-//! An instruction cannot be read backwards, but a jump to another section has a relocation for the last four
-//! bytes, of a type that only branches have. The byte before it is then the opcode.
+//! An instruction cannot be read backwards, but a jump to another section has a relocation for its operand,
+//! of a type that only branches have. The byte before it is then the opcode.
 
 use crate::arch::target::{ConditionalTail, Tail};
 
 /// `jmp rel32`.
 const JMP: u8 = 0xe9;
-/// The length of `jmp rel32` and of its operand.
-const JMP_LENGTH: usize = 5;
+/// The length of the operand of `jmp rel32`.
+const OPERAND: usize = 4;
 /// The first byte of `jcc rel32`, and the length of it.
 const TWO_BYTES: u8 = 0x0f;
 const JCC_LENGTH: usize = 6;
 /// `bnd`, a prefix of branches. Without its jump, it would belong to the next instruction.
 const BND: u8 = 0xf2;
 
-/// The `jmp rel32` at the end of some code, and the `jcc rel32` before it. The relocations must confirm them.
-pub fn of(code: &[u8]) -> Option<Tail> {
-    let start = code.len().checked_sub(JMP_LENGTH)?;
-    if code[start] != JMP || start.checked_sub(1).is_some_and(|before| code[before] == BND) {
+/// The `jmp rel32` with its operand at this offset, and the `jcc rel32` before it. Only instructions that do
+/// nothing may follow it, as they do where a compiler aligns the next block.
+pub fn of(code: &[u8], operand: usize) -> Option<Tail> {
+    let start = operand.checked_sub(1)?;
+    let behind = code.get(operand.checked_add(OPERAND)?..)?;
+    let has_prefix = start.checked_sub(1).is_some_and(|before| code[before] == BND);
+    if code[start] != JMP || has_prefix || !is_padding(behind) {
         return None;
     }
     let conditional = start.checked_sub(JCC_LENGTH).and_then(|first| {
@@ -27,25 +30,71 @@ pub fn of(code: &[u8]) -> Option<Tail> {
         // The lowest bit of a condition negates it.
         is_jcc.then(|| ConditionalTail { operand: first + 2, condition, opposite: code[condition] ^ 1 })
     });
-    Some(Tail { start, operand: start + 1, conditional })
+    Some(Tail { start, conditional })
+}
+
+/// Whether code is nothing but the forms of `nop` that assemblers and compilers pad with.
+fn is_padding(mut code: &[u8]) -> bool {
+    while !code.is_empty() {
+        let prefixes = code.iter().take_while(|byte| matches!(byte, 0x66 | 0x2e)).count();
+        let length = match code[prefixes..] {
+            [0x90, ..] => 1,
+            // The byte behind the opcode says how long the operand in memory is.
+            [0x0f, 0x1f, 0x00, ..] => 3,
+            [0x0f, 0x1f, 0x40, ..] => 4,
+            [0x0f, 0x1f, 0x44, ..] => 5,
+            [0x0f, 0x1f, 0x80, ..] => 7,
+            [0x0f, 0x1f, 0x84, ..] => 8,
+            _ => return false,
+        };
+        let Some(rest) = code.get(prefixes + length..) else { return false };
+        code = rest;
+    }
+    true
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::Target;
+    use crate::arch::x86_64::X86_64;
 
     #[test]
     fn a_jump_at_the_end_is_found() {
-        assert_eq!(of(&[0x90, 0xe9, 0, 0, 0, 0]), Some(Tail { start: 1, operand: 2, conditional: None }));
-        assert_eq!(of(&[0xe9, 1, 2, 3, 4]), Some(Tail { start: 0, operand: 1, conditional: None }));
-        for other in [&[][..], &[0xe9, 0, 0, 0], &[0xe8, 0, 0, 0, 0], &[0xe9, 0, 0, 0, 0, 0x90], &[0xeb, 0]] {
-            assert_eq!(of(other), None, "{other:x?}");
+        assert_eq!(of(&[0x90, 0xe9, 0, 0, 0, 0], 2), Some(Tail { start: 1, conditional: None }));
+        assert_eq!(of(&[0xe9, 1, 2, 3, 4], 1), Some(Tail { start: 0, conditional: None }));
+        for (other, operand) in [
+            (&[][..], 0),
+            (&[0xe9, 0, 0, 0], 1),
+            (&[0xe8, 0, 0, 0, 0], 1),
+            (&[0xe9, 0, 0, 0, 0, 0xc3], 1),
+            (&[0xe9, 0, 0, 0, 0], 0),
+            (&[0xe9, 0, 0, 0, 0], usize::MAX),
+            (&[0xeb, 0], 1),
+        ] {
+            assert_eq!(of(other, operand), None, "{other:x?} {operand}");
+        }
+    }
+
+    #[test]
+    fn padding_may_follow() {
+        let jump = [0xe9, 0, 0, 0, 0];
+        for padding in <X86_64 as Target>::CODE_FILL {
+            let code = [&jump[..], padding, padding].concat();
+            assert_eq!(of(&code, 1), Some(Tail { start: 0, conditional: None }), "{padding:x?}");
+            let cut = &code[..code.len() - 1];
+            assert_eq!(of(cut, 1).is_some(), padding.len() == 1, "{padding:x?}");
+        }
+        let data16 = [0x66, 0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0];
+        assert!(of(&[&jump[..], &data16].concat(), 1).is_some());
+        for other in [&[0xcc][..], &[0x66], &[0x0f, 0x1f, 0x05, 0, 0, 0, 0], &[0x90, 0x55]] {
+            assert_eq!(of(&[&jump[..], other].concat(), 1), None, "{other:x?}");
         }
     }
 
     #[test]
     fn a_jump_with_a_prefix_stays() {
-        assert_eq!(of(&[0xf2, 0xe9, 0, 0, 0, 0]), None);
+        assert_eq!(of(&[0xf2, 0xe9, 0, 0, 0, 0], 2), None);
     }
 
     #[test]
@@ -53,12 +102,12 @@ mod tests {
         for (condition, opposite) in [(0x84, 0x85), (0x85, 0x84), (0x8a, 0x8b), (0x8f, 0x8e), (0x80, 0x81)] {
             let code = [0x90, 0x0f, condition, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0];
             let conditional = ConditionalTail { operand: 3, condition: 2, opposite };
-            let tail = Tail { start: 7, operand: 8, conditional: Some(conditional) };
-            assert_eq!(of(&code), Some(tail), "{condition:x}");
+            let tail = Tail { start: 7, conditional: Some(conditional) };
+            assert_eq!(of(&code, 8), Some(tail), "{condition:x}");
         }
         for other in [[0x0f, 0x7f], [0x0f, 0x90], [0x90, 0x84]] {
             let code = [&other[..], &[0, 0, 0, 0, 0xe9, 0, 0, 0, 0]].concat();
-            assert_eq!(of(&code), Some(Tail { start: 6, operand: 7, conditional: None }), "{other:x?}");
+            assert_eq!(of(&code, 7), Some(Tail { start: 6, conditional: None }), "{other:x?}");
         }
     }
 }

@@ -148,8 +148,8 @@ impl Target for X86_64 {
         relax::jump_at(code, offset)
     }
 
-    fn tail(code: &[u8]) -> Option<Tail> {
-        tail::of(code)
+    fn tail(code: &[u8], operand: usize) -> Option<Tail> {
+        tail::of(code, operand)
     }
 
     const LANDING_PAD: Option<LandingPad> = Some(landing_pads::LANDING_PAD);

@@ -2,6 +2,7 @@
 
 use super::jumps::{Jump, Jumps};
 use crate::arch::{RelocBase, RelocExpr, Target};
+use crate::debug_index::ends;
 use crate::elf::{Rela, Sym, is_alloc, whole_table};
 use crate::input::ObjectFile;
 use crate::input::edit::Edit;
@@ -52,19 +53,20 @@ fn sections<'a, T: Target>(
     object: &ObjectFile<'a, T::E>,
     jumps: &Jumps,
 ) -> Option<Edit<'a, T::E>> {
-    let own = jumps.of(object);
-    if own.is_empty() {
+    // The code of a folded function is that of its leader, and the object's debug information may tell of it.
+    let size = |index: u32| jumps.size(link.folds.standing(object.section_id(index)));
+    if !(1..object.headers.len() as u32).any(|index| size(index).is_some()) {
         return None;
     }
     let mut edit = Edit::new(object);
-    for jump in own {
+    for jump in jumps.of(object) {
         shorten(link, object, jump, &mut edit);
     }
     for index in (1..object.headers.len()).filter(|&index| !is_alloc(object.headers[index].sh_flags.get())) {
         let relocations = object.relocations(index);
         let mut clamped = Vec::new();
         for (row, relocation) in relocations.iter().enumerate() {
-            if let Some(addend) = clamped_addend::<T>(object, relocation, jumps) {
+            if let Some(addend) = clamped_addend::<T>(object, relocation, &size) {
                 if clamped.is_empty() {
                     clamped = relocations.to_vec();
                 }
@@ -74,6 +76,9 @@ fn sections<'a, T: Target>(
         if !clamped.is_empty() {
             edit.replace_relocations(object, index, &clamped, link.store);
         }
+    }
+    for (index, bytes) in ends::shortened::<T>(object, &size) {
+        edit.replace(object, index, &bytes);
     }
     Some(edit)
 }
@@ -110,12 +115,12 @@ fn shorten<'a, T: Target>(
 fn clamped_addend<T: Target>(
     object: &ObjectFile<'_, T::E>,
     relocation: &Rela<T::E>,
-    jumps: &Jumps,
+    size: &dyn Fn(u32) -> Option<u64>,
 ) -> Option<i64> {
     let SymbolPlace::Section(section) = object.symbol_place(relocation.symbol() as usize) else {
         return None;
     };
-    let size = jumps.size(object.section_id(section))?;
+    let size = size(section)?;
     let info = T::reloc_info(relocation.kind())?;
     if info.expr != RelocExpr::Symbol || info.base != RelocBase::Zero {
         return None;

@@ -73,14 +73,13 @@ impl<'a, T: Target> Run<'_, 'a, T> {
     fn jump(&self, at: usize) -> Option<Jump> {
         let (object, index) = self.code(self.items[at])?;
         let bytes = object.section_bytes(index as usize).ok()?;
-        let tail = T::tail(bytes)?;
+        let (last, before) = object.relocations(index as usize).split_last()?;
+        let tail = T::tail(bytes, usize::try_from(last.r_offset.get()).ok()?)?;
         if tail.start == 0 {
             return None;
         }
-        let (last, before) = object.relocations(index as usize).split_last()?;
-        let own = last.r_offset.get() == tail.operand as u64;
         let alone = before.last().is_none_or(|other| other.r_offset.get() < tail.start as u64);
-        if !own || !alone || !is_branch::<T>(last, bytes) {
+        if !alone || !is_branch::<T>(last, bytes) {
             return None;
         }
         let next = self.following(at)?;
