@@ -10,6 +10,7 @@ mod attributes;
 mod balance;
 mod bb_jumps;
 mod build_systems;
+mod core_files;
 mod debug_file;
 mod debug_index;
 mod debug_names;

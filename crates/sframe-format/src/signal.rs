@@ -46,7 +46,7 @@ const S390X: Layout =
 
 /// s390x, `struct sigframe`, of handlers that do not ask for `siginfo`: the register save area (160 bytes),
 /// the set of blocked signals and a pointer (16), then the program status word and the registers.
-const S390X_SHORT: Layout =
+static S390X_SHORT: Layout =
     Layout { general: General::InOrder { start: 192, count: 16 }, sp: 192 + 15 * 8, pc: 184 };
 
 fn layout(abi: Abi) -> &'static Layout {
@@ -76,11 +76,31 @@ pub fn interrupted(
     trampoline: &Registers,
     read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
 ) -> Result<(u64, Registers), u64> {
+    interrupted_by(abi, layout(abi), trampoline, read_word)
+}
+
+/// As [`interrupted`], for the trampoline at `address`. s390x has two frames, and a trampoline for each.
+/// `None`: no trampoline is there.
+pub fn interrupted_at(
+    abi: Abi,
+    address: u64,
+    trampoline: &Registers,
+    read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Option<Result<(u64, Registers), u64>> {
+    let layout = layout_at(abi, address, read_word)?;
+    Some(interrupted_by(abi, layout, trampoline, read_word))
+}
+
+fn interrupted_by(
+    abi: Abi,
+    layout: &Layout,
+    trampoline: &Registers,
+    read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Result<(u64, Registers), u64> {
     let mut read = |offset: u64| {
         let address = trampoline.sp.wrapping_add(offset);
         read_word(address).map_err(|()| address)
     };
-    let layout = layout(abi);
     let pc = read(layout.pc)?;
     let mut registers = Registers::new(read(layout.sp)?, 0, None);
     registers.address_bits = trampoline.address_bits;
@@ -115,13 +135,8 @@ pub struct KernelFrame {
 impl KernelFrame {
     /// The frame to which the trampoline at `address` belongs. `None`: no trampoline is there.
     pub fn of(abi: Abi, address: u64, read_word: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<Self> {
-        // svc 119: sigreturn
-        let is_short = abi == Abi::S390x && read_word(address).is_ok_and(|code| code >> 48 == 0x0a77);
-        let (layout, signal_number) = match is_short {
-            true => (&S390X_SHORT, 520),
-            false if is_trampoline(abi, address, read_word) => (layout(abi), 168),
-            false => return None,
-        };
+        let layout = layout_at(abi, address, read_word)?;
+        let signal_number = if core::ptr::eq(layout, &S390X_SHORT) { 520 } else { 168 };
         Some(Self {
             stack_pointer: layout.sp,
             program_counter: layout.pc,
@@ -154,9 +169,25 @@ impl KernelFrame {
     }
 }
 
+/// The layout of the frame that the trampoline at `address` belongs to. `None`: no trampoline is there.
+fn layout_at(
+    abi: Abi,
+    address: u64,
+    read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Option<&'static Layout> {
+    is_trampoline(abi, address, read_word).then(|| {
+        let is_short = abi == Abi::S390x && read_word(address).is_ok_and(|code| code >> 48 == SIGRETURN);
+        if is_short { &S390X_SHORT } else { layout(abi) }
+    })
+}
+
+/// s390x: svc 119 and svc 173, the calls `sigreturn` and `rt_sigreturn`.
+const SIGRETURN: u64 = 0x0a77;
+const RT_SIGRETURN: u64 = 0x0aad;
+
 /// Whether the instructions at `address` are the trampoline that ends a signal handler, in the kernel or the
-/// C library: `rt_sigreturn` and nothing else. This finds signal frames in code without rows, such as the
-/// vDSO of AArch64.
+/// C library: `rt_sigreturn` and nothing else (on s390x also `sigreturn`). This finds signal frames in code
+/// without rows, such as the vDSO of AArch64.
 pub fn is_trampoline(abi: Abi, address: u64, read_word: &mut impl FnMut(u64) -> Result<u64, ()>) -> bool {
     let Ok(code) = read_word(address) else { return false };
     match abi {
@@ -168,7 +199,6 @@ pub fn is_trampoline(abi: Abi, address: u64, read_word: &mut impl FnMut(u64) -> 
         // mov x8, #139; svc #0. Instructions are little-endian even if data is not.
         Abi::AArch64Little => code == 0xd400_0001_d280_1168,
         Abi::AArch64Big => code.swap_bytes() == 0xd400_0001_d280_1168,
-        // svc 173
-        Abi::S390x => code >> 48 == 0x0aad,
+        Abi::S390x => matches!(code >> 48, SIGRETURN | RT_SIGRETURN),
     }
 }

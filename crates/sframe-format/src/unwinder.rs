@@ -18,9 +18,9 @@ use crate::cache::RuleCache;
 use crate::file_rows::FileRows;
 use crate::packed::{Kind, Packed};
 use crate::rules::{CfaRule, Frame, Location, RegisterRule, Rules, UnwindRules};
-use crate::signal::is_trampoline;
+use crate::signal::interrupted_at;
 use crate::source::Source;
-use crate::unwind::{FrameAddress, ModuleId, Registers, UnwindError, step, step_from_context};
+use crate::unwind::{FrameAddress, ModuleId, Registers, UnwindError, step};
 
 /// A loaded file.
 #[derive(Debug)]
@@ -255,8 +255,10 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
     ) -> Result<StackFrame, UnwindError> {
         // A handler returns to the trampoline's first instruction, so no call precedes it.
-        if is_trampoline(self.abi, address.address(), read_word) {
-            let address = step_from_context(self.abi, registers, read_word)?;
+        if let Some(found) = interrupted_at(self.abi, address.address(), registers, read_word) {
+            let (pc, restored) = found.map_err(|address| UnwindError::Memory { address })?;
+            *registers = restored;
+            let address = FrameAddress::InstructionPointer(pc);
             return Ok(StackFrame { address, source: Source::SignalContext });
         }
         if self.frame_pointers

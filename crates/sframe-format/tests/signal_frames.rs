@@ -173,6 +173,18 @@ fn trampolines_without_rows_are_known_by_their_instructions() {
     }
 }
 
+/// s390x: handlers that do not ask for `siginfo` have a shorter frame and a trampoline of their own, which
+/// calls `sigreturn`.
+#[test]
+fn short_frames_are_known_by_their_trampoline() {
+    let (abi, scratch) = (Abi::S390x, (9, 264));
+    let kernel = Kernel { abi, pc: 184, sp: 312, link: Some(304), fp: 280, scratch, last: 312 };
+    let (frames, stopped) = walk(&kernel, &program(&kernel, None), &[(BASE + 0x41, 0x0a77_0000_0000_0000)]);
+    let addresses: Vec<u64> = frames.iter().map(|frame| frame.0).collect();
+    assert_eq!((addresses.as_slice(), stopped), (&[0x14, 0x41, 0x24, 0x34][..], None));
+    assert_eq!(frames[2].1, Source::SignalContext);
+}
+
 #[test]
 fn a_call_of_a_null_pointer_is_no_root() {
     let kernel = &KERNELS[0];
