@@ -92,6 +92,7 @@ mod symbols;
 mod tls;
 mod unwind_c;
 mod unwind_hostile;
+mod unwind_layers;
 mod unwind_table;
 mod unwinder;
 mod versions;

@@ -508,17 +508,6 @@ int main() {
     }
 }
 
-/// A program with a look-up of its own would not reach the table.
-#[test]
-fn another_definition_of_the_look_up_is_refused() {
-    let machine = &crate::support::machine::X86_64;
-    let runtime = need!(unwind_runtime::hooks(machine));
-    let work = Work::new();
-    let source = "extern \"C\" void *_Unwind_Find_FDE(void *, void *) { return nullptr; }\nint main() {}\n";
-    let program = work.cc("program", source, &["-O2"]);
-    work.gxx(&["-o", "program", &program, REPLACE, &runtime]).fails().says(&["_Unwind_Find_FDE"]);
-}
-
 #[test]
 fn frames_that_stay_are_reported_with_the_reason() {
     let work = Work::new();

@@ -1,6 +1,6 @@
 //! `cargo xtask exceptions`: builds the archives that programs with an unwind table are linked with, for
 //! every machine whose core library rustc has: one with look-ups for libgcc, and one with an unwinder
-//! besides.
+//! besides. The look-ups are a shared library, too, for programs that another linker made.
 //!
 //! rustc packs its own libraries into such an archive, of which nothing is needed: memory is copied by the C
 //! library. So the archive is packed again, with the one object that is the look-ups.
@@ -14,15 +14,24 @@ const MACHINES: [&str; 3] = ["x86_64", "aarch64", "s390x"];
 /// The archives of a machine, and the features of the package that make them.
 const LIBRARIES: [(&str, &str); 2] = [("sframe_exceptions", "archive"), ("sframe_unwinder", "full")];
 
-/// The names of all archives.
+/// The feature of the package that makes the shared library.
+const SHARED: &str = "shared";
+/// What the shared library defines for others.
+const EXPORTS: &str = "{ global: _Unwind_Find_FDE; _dl_find_object; dl_iterate_phdr; __register_frame*; __deregister_frame*; local: *; };\n";
+
+fn shared_name(machine: &str) -> String {
+    format!("libsframe_exceptions-{machine}.so")
+}
+
+/// The names of all archives and shared libraries.
 pub fn names() -> Vec<String> {
     let of = |(library, _): (&str, &str)| MACHINES.map(|machine| format!("lib{library}-{machine}.a"));
-    LIBRARIES.into_iter().flat_map(of).collect()
+    LIBRARIES.into_iter().flat_map(of).chain(MACHINES.map(shared_name)).collect()
 }
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Folder for the archives; without it they lie beside the linker of the tests, which finds them there
+    /// Folder for what is built; without it that lies beside the linker of the tests, which finds it there
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 }
@@ -35,7 +44,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Builds the archives into a folder. Machines whose core library is missing have none.
+/// Builds the archives and shared libraries into a folder. Machines whose core library is missing have
+/// none.
 pub fn build(output: &Path) -> Result<Vec<PathBuf>> {
     std::fs::create_dir_all(output)?;
     let mut made = Vec::new();
@@ -49,6 +59,7 @@ pub fn build(output: &Path) -> Result<Vec<PathBuf>> {
                 build_for(&triple, feature, &archive)?;
                 made.push(archive);
             }
+            made.extend(build_shared(&triple, machine, output)?);
         }
     }
     Ok(made)
@@ -77,4 +88,25 @@ fn build_for(triple: &str, feature: &str, archive: &Path) -> Result<()> {
     let _ = std::fs::remove_file(archive);
     ar(&["rcsD", &archive.display().to_string(), "sframe_exceptions.o"])?;
     Ok(())
+}
+
+/// Links the shared library with the linker that lies in its folder, or was built last. Without one there is
+/// no shared library.
+fn build_shared(triple: &str, machine: &str, output: &Path) -> Result<Option<PathBuf>> {
+    let places = [output.to_owned(), target().join("release"), target().join("debug")];
+    let Some(linker) = places.map(|place| place.join("sframe-ld")).into_iter().find(|place| place.is_file())
+    else {
+        return Ok(None);
+    };
+    let folder = tempfile::tempdir()?;
+    let [archive, exports] = ["look-ups.a", "exports.map"].map(|name| folder.path().join(name));
+    build_for(triple, SHARED, &archive)?;
+    std::fs::write(&exports, EXPORTS)?;
+    let library = output.join(shared_name(machine));
+    let mut link = Command::new(&linker);
+    link.args(["-shared", "-z", "now", "--hash-style=gnu", "--eh-frame-hdr", "--gc-sections", "--build-id"]);
+    link.args(["-soname", &shared_name(machine), "-o"]).arg(&library);
+    link.arg("--version-script").arg(&exports).arg("--whole-archive").arg(&archive);
+    ensure!(link.status()?.success(), "the shared library of the look-ups does not link for {machine}");
+    Ok(Some(library))
 }

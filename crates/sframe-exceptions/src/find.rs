@@ -1,18 +1,28 @@
-//! The hooks: `_Unwind_Find_FDE` and `_dl_find_object`.
+//! The hooks of libgcc: `_Unwind_Find_FDE` and `_dl_find_object`.
+//!
+//! Another definition in the program's objects or archives counts instead, because these are weak: that of
+//! the C library in a static program, and that of an unwinder that finds frames in its own way (`modules`).
 
-use core::arch::global_asm;
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
 use core::ptr::null;
+#[cfg(feature = "shared")]
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arena::{Arena, Made};
+#[cfg(not(feature = "shared"))]
 use crate::module::Module;
 use crate::place::{Place, header_of, next_find_fde, next_find_object};
+use crate::registered;
 use crate::search_table;
 use crate::synthesize::Frame;
 use crate::system::{self, Bases, Object};
 
 static ARENA: Arena = Arena::new();
+
+/// Whether anybody has asked for an FDE.
+#[cfg(feature = "shared")]
+static IS_ASKED: AtomicBool = AtomicBool::new(false);
 
 /// libgcc's look-up of the FDE for an address.
 ///
@@ -23,7 +33,11 @@ static ARENA: Arena = Arena::new();
 /// # Safety
 /// `bases` can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn _Unwind_Find_FDE(pc: *const c_void, bases: *mut Bases) -> *const u8 {
+unsafe extern "C" fn sframe_exceptions_find_fde(pc: *const c_void, bases: *mut Bases) -> *const u8 {
+    #[cfg(feature = "shared")]
+    if !IS_ASKED.load(Ordering::Relaxed) {
+        IS_ASKED.store(true, Ordering::Relaxed);
+    }
     let address = pc as u64;
     let (fde, function) = match ARENA.hot(address) {
         Some(made) => (made.fde(), made.function),
@@ -36,8 +50,12 @@ pub unsafe extern "C" fn _Unwind_Find_FDE(pc: *const c_void, bases: *mut Bases) 
             };
             match known {
                 Some(known) => known,
-                // SAFETY: this call goes on.
-                None => return next_find_fde().map_or(null(), |next| unsafe { next(pc, bases) }),
+                None => {
+                    // SAFETY: this call goes on.
+                    return unsafe { registered::find(address, bases) }
+                        .or_else(|| Some(unsafe { next_find_fde()?(pc, bases) }))
+                        .unwrap_or(null());
+                }
             }
         }
     };
@@ -64,29 +82,8 @@ unsafe extern "C" fn sframe_exceptions_find_object(pc: *const c_void, object: *m
     result
 }
 
-// The C library of a static program may need its own definition, which then counts, because this one is weak.
-macro_rules! define_find_object {
-    ($jump:literal) => {
-        global_asm!(
-            ".pushsection .text.sframe_find_object, \"ax\", %progbits",
-            ".weak _dl_find_object",
-            ".type _dl_find_object, %function",
-            "_dl_find_object:",
-            ".cfi_startproc",
-            concat!($jump, " {}"),
-            ".cfi_endproc",
-            ".size _dl_find_object, . - _dl_find_object",
-            ".popsection",
-            sym sframe_exceptions_find_object,
-        );
-    };
-}
-#[cfg(target_arch = "x86_64")]
-define_find_object!("jmp");
-#[cfg(target_arch = "aarch64")]
-define_find_object!("b");
-#[cfg(target_arch = "s390x")]
-define_find_object!("jg");
+weak!("_Unwind_Find_FDE", sframe_exceptions_find_fde);
+weak!("_dl_find_object", sframe_exceptions_find_object);
 
 /// The frame for an address in a module, if the module's table has it.
 fn made(place: &Place, pc: u64) -> Option<&'static Made> {
@@ -108,6 +105,7 @@ static CHECK: extern "C" fn() = check;
 /// Looks for what look-ups need, while that is no matter of signals. Then it asks the unwinder for a function
 /// that only the table knows. If it does not find it, no exception would find its handler, and the program
 /// would end without a word at the first one.
+#[cfg(not(feature = "shared"))]
 extern "C" fn check() {
     let (_, _) = (next_find_fde(), next_find_object());
     // SAFETY: this is the program's own header, or null.
@@ -125,24 +123,45 @@ extern "C" fn check() {
             system::stop("the program's table is damaged, so no exception would be caught\n")
         }
     }
-    type Enclosing = unsafe extern "C" fn(*const c_void) -> *const c_void;
-    let name = c"_Unwind_FindEnclosingFunction";
-    let asked = match system::enclosing_function() {
-        0 => system::of_libgcc(name),
-        found => found,
-    };
     #[cfg(feature = "full")]
     crate::full::check();
-    if asked == 0 {
-        return;
-    }
     // SAFETY: the symbol is libgcc's function of this type.
-    let found = unsafe { transmute::<usize, Enclosing>(asked)((own + 1) as *const c_void) };
-    if found as u64 != own {
+    if unsafe { enclosing(own) }.is_some_and(|found| found != own) {
         system::stop(
             "the unwinder does not look functions up in this program, so no exception would be caught: another \
              definition of _Unwind_Find_FDE comes before the program's, or the program does not export its own; \
              link with --unwind-table=none\n",
         );
     }
+}
+
+/// Looks whether libgcc asks this library: it asks the first definition, and a library that is loaded late
+/// has a later one.
+#[cfg(feature = "shared")]
+extern "C" fn check() {
+    let (_, _) = (next_find_fde(), next_find_object());
+    // SAFETY: the address is that of a function.
+    let asked = unsafe { enclosing(check as *const () as u64) };
+    if asked.is_some() && !IS_ASKED.load(Ordering::Relaxed) {
+        system::stop(
+            "the unwinder does not look functions up in this library, so exceptions would not pass libraries with a \
+             table: LD_PRELOAD it, or link the program with it before -lgcc_s\n",
+        );
+    }
+}
+
+/// Asks libgcc for the function of an address. `None`: there is no libgcc.
+///
+/// # Safety
+/// There are no conditions.
+unsafe fn enclosing(address: u64) -> Option<u64> {
+    type Enclosing = unsafe extern "C" fn(*const c_void) -> *const c_void;
+    let name = c"_Unwind_FindEnclosingFunction";
+    let asked = match system::enclosing_function() {
+        0 => system::of_libgcc(name),
+        found => found,
+    };
+    // SAFETY: the symbol is libgcc's function of this type.
+    let ask = || unsafe { transmute::<usize, Enclosing>(asked)((address + 1) as *const c_void) };
+    (asked != 0).then(|| ask() as u64)
 }

@@ -16,14 +16,23 @@
 //! `_dl_find_object` where `.eh_frame_hdr` is; the second hook answers with a header that leads to the made
 //! FDE.
 //!
+//! All others, LLVM's libunwind and older copies of libgcc among them, ask `dl_iterate_phdr` for program
+//! headers. The third hook answers with an `.eh_frame_hdr` of the whole table, which is made when somebody
+//! asks for the first time.
+//!
 //! | module | contents |
 //! |---|---|
+//! | `emit` | parts of CIEs and FDEs |
 //! | `synthesize` | an FDE from what a table says |
+//! | `expand` | the whole `.eh_frame_hdr` and `.eh_frame` of a table |
 //! | `arena` | made FDEs, and how they are found again |
 //! | `module` | the table and the `.eh_frame_hdr` of a loaded module |
 //! | `search_table` | kept FDEs by `.eh_frame_hdr`, for programs without another definition |
 //! | `place` | the module of an address (feature `archive`) |
-//! | `find` | the hooks (feature `archive`) |
+//! | `list` | FDEs of a section that nothing sorts |
+//! | `find` | the hooks of libgcc (feature `archive`) |
+//! | `modules` | the hook of all who look at program headers (feature `archive`) |
+//! | `registered` | frames that just-in-time compilers register (feature `archive`) |
 //! | `full` | an unwinder in libgcc's place (feature `full`): `context`, `registers`, `row`, `cache`, `fde`, `expression` are its parts |
 //! | `system` | system calls, and functions of the C library that may be missing |
 #![no_std]
@@ -34,15 +43,25 @@ extern crate std;
 pub mod arena;
 pub mod cache;
 pub mod context;
+pub mod emit;
+pub mod expand;
 pub mod expression;
 pub mod fde;
+#[cfg(feature = "archive")]
+#[macro_use]
+mod weak;
 #[cfg(feature = "archive")]
 mod find;
 #[cfg(feature = "full")]
 mod full;
+pub mod list;
 pub mod module;
 #[cfg(feature = "archive")]
+mod modules;
+#[cfg(feature = "archive")]
 mod place;
+#[cfg(feature = "archive")]
+mod registered;
 pub mod registers;
 pub mod row;
 pub mod search_table;

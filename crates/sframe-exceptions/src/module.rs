@@ -9,9 +9,10 @@ use sframe_format::compact::PT_SFRAME_UNWIND;
 /// `PT_LOAD`.
 pub const PT_LOAD: u32 = 1;
 const PT_INTERP: u32 = 3;
-const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
+/// `PT_GNU_EH_FRAME`.
+pub const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 /// The program headers that are looked at. A module with more of them is not ours.
-const MOST_HEADERS: usize = 64;
+pub const MOST_HEADERS: usize = 64;
 
 #[repr(C)]
 struct FileHeader {
@@ -29,19 +30,25 @@ struct FileHeader {
 }
 
 /// `Elf64_Phdr`.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct ProgramHeader {
     /// `p_type`.
     pub kind: u32,
-    flags: u32,
-    offset: u64,
+    /// `p_flags`.
+    pub flags: u32,
+    /// `p_offset`.
+    pub offset: u64,
     /// `p_vaddr`.
     pub address: u64,
-    physical: u64,
-    file_size: u64,
+    /// `p_paddr`.
+    pub physical: u64,
+    /// `p_filesz`.
+    pub file_size: u64,
     /// `p_memsz`.
     pub memory_size: u64,
-    align: u64,
+    /// `p_align`.
+    pub align: u64,
 }
 
 /// A loaded module.
@@ -64,6 +71,18 @@ impl Module {
     /// # Safety
     /// If `start` is not null, a segment of a module is mapped there, and stays so.
     pub unsafe fn at(start: *const u8) -> Option<Self> {
+        // SAFETY: as the caller says.
+        let headers = unsafe { Self::headers(start) }?;
+        let first = headers.iter().find(|header| header.kind == PT_LOAD && header.offset == 0)?;
+        // SAFETY: as the caller says.
+        Some(unsafe { Self::of(headers, (start as u64).wrapping_sub(first.address)) })
+    }
+
+    /// The program headers of the module whose file header is loaded at `start`.
+    ///
+    /// # Safety
+    /// As [`Module::at`] says.
+    pub unsafe fn headers(start: *const u8) -> Option<&'static [ProgramHeader]> {
         // SAFETY: a segment has at least a page; as the caller says, it is mapped.
         let header = unsafe { start.cast::<FileHeader>().as_ref() }?;
         let is_ours = header.ident.starts_with(b"\x7fELF\x02")
@@ -74,24 +93,30 @@ impl Module {
             return None;
         }
         // SAFETY: at most 3648 bytes of the segment's first page.
-        let headers = unsafe { slice::from_raw_parts(start.add(64).cast::<ProgramHeader>(), count) };
-        let (mut bias, mut table, mut search_table, mut is_dynamic) = (None, None, None, false);
+        Some(unsafe { slice::from_raw_parts(start.add(64).cast::<ProgramHeader>(), count) })
+    }
+
+    /// The module with these program headers, whose addresses are moved by `bias`.
+    ///
+    /// # Safety
+    /// It is loaded, and stays so.
+    pub unsafe fn of(headers: &[ProgramHeader], bias: u64) -> Self {
+        let address = |address: u64| bias.wrapping_add(address) as *const u8;
+        let mut module = Self { table: None, search_table: None, is_dynamic: false, bias };
         for header in headers {
             match header.kind {
-                PT_LOAD if header.offset == 0 => bias = Some((start as u64).wrapping_sub(header.address)),
-                PT_INTERP => is_dynamic = true,
-                PT_GNU_EH_FRAME => search_table = Some(header.address),
-                PT_SFRAME_UNWIND => table = Some((header.address, header.memory_size)),
+                PT_INTERP => module.is_dynamic = true,
+                PT_GNU_EH_FRAME => module.search_table = Some(address(header.address)),
+                PT_SFRAME_UNWIND => {
+                    // SAFETY: the program header says that these bytes are loaded.
+                    module.table = Some(unsafe {
+                        slice::from_raw_parts(address(header.address), header.memory_size as usize)
+                    });
+                }
                 _ => {}
             }
         }
-        let bias = bias?;
-        let address = |address: u64| bias.wrapping_add(address) as *const u8;
-        let table = table.map(|(start, size)| {
-            // SAFETY: the program header says that these bytes are loaded.
-            unsafe { slice::from_raw_parts(address(start), size as usize) }
-        });
-        Some(Self { table, search_table: search_table.map(address), is_dynamic, bias })
+        module
     }
 
     /// Its unwind table, ready for look-ups.

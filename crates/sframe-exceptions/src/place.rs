@@ -52,7 +52,7 @@ impl Place {
 
     /// Whether it is the program, which is never unloaded.
     pub fn is_program(&self) -> bool {
-        self.start == system::program()
+        self.start == system::program() && !self.start.is_null()
     }
 }
 
@@ -67,7 +67,7 @@ pub fn header_of(object: &Object) -> *const u8 {
         bias = unsafe { Module::at(system::program()) }.map_or(UNKNOWN, |module| module.bias);
         BIAS.store(bias, Ordering::Relaxed);
     }
-    if moved_by == Some(&bias) { system::program() } else { object.start }
+    if moved_by == Some(&bias) && bias != UNKNOWN { system::program() } else { object.start }
 }
 
 fn find_object(pc: *const c_void) -> Option<Object> {

@@ -10,33 +10,60 @@ use core::ptr::read_unaligned;
 const COUNT: u8 = 0x03;
 const PAIRS: u8 = 0x3b;
 
+/// The sorted table of an `.eh_frame_hdr`.
+#[derive(Clone, Copy)]
+pub struct Pairs {
+    header: *const u8,
+    first: *const u8,
+    count: usize,
+}
+
+impl Pairs {
+    /// The table of a header. `None`: it has another form.
+    ///
+    /// # Safety
+    /// `header` is the `.eh_frame_hdr` of a module that stays loaded.
+    pub unsafe fn of(header: *const u8) -> Option<Self> {
+        // SAFETY: as the caller says; the forms of the fields are checked before they are read.
+        unsafe {
+            let [version, pointer, count, table] = read_unaligned(header.cast::<[u8; 4]>());
+            let skipped = width(pointer)?;
+            if (version, count, table) != (1, COUNT, PAIRS) {
+                return None;
+            }
+            let count = read_unaligned(header.add(4 + skipped).cast::<u32>()) as usize;
+            Some(Self { header, first: header.add(8 + skipped), count })
+        }
+    }
+
+    /// A function's address, and that of its FDE.
+    pub fn get(&self, row: usize) -> Option<[u64; 2]> {
+        if row >= self.count {
+            return None;
+        }
+        // SAFETY: the table has this row.
+        let pair = unsafe { read_unaligned(self.first.add(row * 8).cast::<[i32; 2]>()) };
+        Some(pair.map(|distance| (self.header as u64).wrapping_add_signed(distance.into())))
+    }
+}
+
 /// The FDE for an address, and the address of its function.
 ///
 /// # Safety
 /// `header` is the `.eh_frame_hdr` of a loaded module, with the `.eh_frame` that it describes.
 pub unsafe fn find(header: *const u8, pc: u64) -> Option<(*const u8, u64)> {
-    // SAFETY: as the caller says; the forms of the fields are checked before they are read.
-    unsafe {
-        let [version, pointer, count, table] = read_unaligned(header.cast::<[u8; 4]>());
-        let skipped = width(pointer)?;
-        if (version, count, table) != (1, COUNT, PAIRS) {
-            return None;
-        }
-        let count = read_unaligned(header.add(4 + skipped).cast::<u32>()) as usize;
-        let pair = |row: usize| {
-            let pair = read_unaligned(header.add(8 + skipped + row * 8).cast::<[i32; 2]>());
-            pair.map(|distance| (header as u64).wrapping_add_signed(distance.into()))
-        };
-        let (mut low, mut high) = (0, count);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let starts_before = pair(middle)[0] <= pc;
-            (low, high) = if starts_before { (middle + 1, high) } else { (low, middle) };
-        }
-        let [start, fde] = pair(low.checked_sub(1)?);
-        let fde = fde as *const u8;
-        (pc.wrapping_sub(start) < size_of_code(fde)?).then_some((fde, start))
+    // SAFETY: as the caller says.
+    let pairs = unsafe { Pairs::of(header) }?;
+    let (mut low, mut high) = (0, pairs.count);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let starts_before = pairs.get(middle)?[0] <= pc;
+        (low, high) = if starts_before { (middle + 1, high) } else { (low, middle) };
     }
+    let [start, fde] = pairs.get(low.checked_sub(1)?)?;
+    let fde = fde as *const u8;
+    // SAFETY: as the caller says.
+    (pc.wrapping_sub(start) < unsafe { size_of_code(fde) }?).then_some((fde, start))
 }
 
 /// Bytes of code that an FDE covers.
@@ -62,7 +89,7 @@ unsafe fn size_of_code(fde: *const u8) -> Option<u64> {
 ///
 /// # Safety
 /// `cie` is a CIE of a loaded `.eh_frame`.
-unsafe fn encoding(cie: *const u8) -> Option<u8> {
+pub(crate) unsafe fn encoding(cie: *const u8) -> Option<u8> {
     // SAFETY: as the caller says.
     unsafe {
         let mut at = cie.add(8);
@@ -106,7 +133,7 @@ unsafe fn encoding(cie: *const u8) -> Option<u8> {
 }
 
 /// Bytes of an encoded pointer.
-fn width(encoding: u8) -> Option<usize> {
+pub(crate) fn width(encoding: u8) -> Option<usize> {
     match encoding & 0xf {
         0 | 4 | 0xc => Some(8),
         2 | 0xa => Some(2),

@@ -13,16 +13,14 @@
 
 use sframe_format::Abi;
 use sframe_format::cfi::Saved;
-use sframe_format::compact::{Handler, WholeMatch};
+use sframe_format::compact::WholeMatch;
+
+use crate::emit::{Emit, NEGATE_SIGNED, SIZE_OF_ARGUMENTS};
 
 /// Room for any frame that a table can describe.
 pub const MOST: usize = 768;
 /// Where the CIE is. The header stands before it.
 pub const CIE: usize = 16;
-
-/// `DW_EH_PE_absptr`, alone or for a pointer to the pointer.
-const ABSOLUTE: u8 = 0;
-const INDIRECT: u8 = 0x80;
 
 /// A made frame.
 pub struct Frame {
@@ -74,53 +72,14 @@ impl Frame {
         let factor = if offsets.chain([rules.cfa_offset]).all(|offset| offset % 8 == 0) { -8 } else { -1 };
         let start = self.length;
         self.word32(0)?;
-        self.word32(0)?;
-        self.byte(1)?;
-        let letters: [(bool, u8); 6] = [
-            (true, b'z'),
-            (found.handler.is_some(), b'P'),
-            (found.handler.is_some(), b'L'),
-            (true, b'R'),
-            (rules.signal, b'S'),
-            (rules.key_b, b'B'),
-        ];
-        for (_, letter) in letters.into_iter().filter(|letter| letter.0) {
-            self.byte(letter)?;
-        }
-        self.byte(0)?;
-        self.unsigned(1)?;
-        self.signed(factor)?;
-        self.byte(u8::try_from(abi.return_address()).ok()?)?;
-        match found.handler {
-            Some(Handler { personality, .. }) => {
-                self.byte(11)?;
-                self.byte(if personality.indirect { INDIRECT } else { ABSOLUTE })?;
-                self.word64(personality.address)?;
-                self.byte(ABSOLUTE)?;
-            }
-            None => self.byte(1)?,
-        }
-        self.byte(ABSOLUTE)?;
+        self.cie_head(abi, found.handler, (rules.signal, rules.key_b), factor)?;
         self.instructions(abi, found, factor)?;
         self.finish(start)
     }
 
     fn instructions(&mut self, abi: Abi, found: &WholeMatch<'_>, factor: i64) -> Option<()> {
         let rules = &found.rules;
-        match u64::try_from(rules.cfa_offset) {
-            // DW_CFA_def_cfa
-            Ok(offset) => {
-                self.byte(0x0c)?;
-                self.unsigned(rules.cfa_register.into())?;
-                self.unsigned(offset)?;
-            }
-            // DW_CFA_def_cfa_sf
-            Err(_) => {
-                self.byte(0x12)?;
-                self.unsigned(rules.cfa_register.into())?;
-                self.signed(rules.cfa_offset / factor)?;
-            }
-        }
+        self.cfa(rules.cfa_register, rules.cfa_offset, factor)?;
         let fixed =
             [(abi.return_address(), rules.return_address), (abi.frame_pointer(), rules.frame_pointer)];
         let fixed = fixed.into_iter().filter_map(|(register, saved)| Some((register, saved?)));
@@ -128,48 +87,13 @@ impl Frame {
             self.register(register, saved, factor)?;
         }
         if rules.signed {
-            // DW_CFA_AARCH64_negate_ra_state
-            self.byte(0x2d)?;
+            self.byte(NEGATE_SIGNED)?;
         }
         if rules.args_size != 0 {
-            // DW_CFA_GNU_args_size
-            self.byte(0x2e)?;
+            self.byte(SIZE_OF_ARGUMENTS)?;
             self.unsigned(rules.args_size.into())?;
         }
         Some(())
-    }
-
-    fn register(&mut self, register: u32, saved: Saved, factor: i64) -> Option<()> {
-        match saved {
-            Saved::AtCfa(offset) => match (u8::try_from(register), u64::try_from(offset / factor)) {
-                // DW_CFA_offset
-                (Ok(register @ 0..64), Ok(factored)) => {
-                    self.byte(0x80 | register)?;
-                    self.unsigned(factored)
-                }
-                // DW_CFA_offset_extended_sf
-                _ => self.three(0x11, register, offset / factor),
-            },
-            // DW_CFA_val_offset_sf
-            Saved::CfaPlus(offset) => self.three(0x15, register, offset / factor),
-            // DW_CFA_register
-            Saved::In(other) => {
-                self.byte(0x09)?;
-                self.unsigned(register.into())?;
-                self.unsigned(other.into())
-            }
-            // DW_CFA_undefined
-            Saved::Undefined => {
-                self.byte(0x07)?;
-                self.unsigned(register.into())
-            }
-        }
-    }
-
-    fn three(&mut self, instruction: u8, register: u32, factored: i64) -> Option<()> {
-        self.byte(instruction)?;
-        self.unsigned(register.into())?;
-        self.signed(factored)
     }
 
     /// Pads a record to words, and writes its length.
@@ -180,7 +104,9 @@ impl Frame {
         let length = u32::try_from(self.length - start - 4).ok()?;
         self.bytes.get_mut(start..)?.first_chunk_mut::<4>().map(|field| *field = length.to_ne_bytes())
     }
+}
 
+impl Emit for Frame {
     fn put(&mut self, bytes: &[u8]) -> Option<()> {
         let end = self.length.checked_add(bytes.len())?;
         let room = self.bytes.get_mut(self.length..end)?;
@@ -189,33 +115,5 @@ impl Frame {
         }
         self.length = end;
         Some(())
-    }
-
-    fn byte(&mut self, byte: u8) -> Option<()> {
-        self.put(&[byte])
-    }
-
-    fn word32(&mut self, word: u32) -> Option<()> {
-        self.put(&word.to_ne_bytes())
-    }
-
-    fn word64(&mut self, word: u64) -> Option<()> {
-        self.put(&word.to_ne_bytes())
-    }
-
-    fn unsigned(&mut self, mut value: u64) -> Option<()> {
-        while value >= 0x80 {
-            self.byte(value as u8 | 0x80)?;
-            value >>= 7;
-        }
-        self.byte(value as u8)
-    }
-
-    fn signed(&mut self, mut value: i64) -> Option<()> {
-        while !(-0x40..0x40).contains(&value) {
-            self.byte(value as u8 | 0x80)?;
-            value >>= 7;
-        }
-        self.byte(value as u8 & 0x7f)
     }
 }

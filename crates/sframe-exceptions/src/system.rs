@@ -48,6 +48,9 @@ global_asm!(
     ".weak __ehdr_start",
     ".hidden __ehdr_start",
     ".8byte __ehdr_start",
+    ".weak __dl_iterate_phdr",
+    ".hidden __dl_iterate_phdr",
+    ".8byte __dl_iterate_phdr",
     ".popsection",
 );
 #[cfg(not(feature = "full"))]
@@ -62,8 +65,21 @@ global_asm!(
     ".popsection",
 );
 
+// GNU_PROPERTY_X86_FEATURE_1_AND: GNU_PROPERTY_X86_FEATURE_1_SHSTK. Shadow stacks are as they must be after
+// everything here, so programs with it may have them. Indirect branches would need marks (IBT) that Rust does
+// not make.
+#[cfg(target_arch = "x86_64")]
+global_asm!(
+    ".pushsection .note.gnu.property, \"a\", %note",
+    ".balign 8",
+    ".4byte 4, 16, 5",
+    ".asciz \"GNU\"",
+    ".4byte 0xc0000002, 4, 2, 0",
+    ".popsection",
+);
+
 unsafe extern "C" {
-    static sframe_exceptions_imports: [usize; 2];
+    static sframe_exceptions_imports: [usize; 3];
 }
 
 fn import(place: usize) -> usize {
@@ -71,9 +87,15 @@ fn import(place: usize) -> usize {
     unsafe { sframe_exceptions_imports }.get(place).copied().unwrap_or(0)
 }
 
-/// The file header of the program, or null if it is not loaded.
+/// The file header of the program, or null if it is not loaded. A shared library does not ask: its own header
+/// has the name.
 pub fn program() -> *const u8 {
-    import(1) as *const u8
+    if cfg!(feature = "shared") { core::ptr::null() } else { import(1) as *const u8 }
+}
+
+/// The C library's `dl_iterate_phdr` in a static program, by its other name; else 0.
+pub fn static_iterate() -> usize {
+    import(2)
 }
 
 /// libgcc's function that names the function of an address, if this program has a libgcc.
@@ -169,7 +191,7 @@ pub struct Kernel;
 
 impl crate::arena::Pages for Kernel {
     fn map(size: usize) -> *mut u8 {
-        map(size)
+        map(0, size)
     }
 
     fn unmap(start: *mut u8, size: usize) {
@@ -177,10 +199,11 @@ impl crate::arena::Pages for Kernel {
     }
 }
 
-fn map(size: usize) -> *mut u8 {
+/// Zeroed pages at an address if they are free, else where the kernel has some; or null.
+pub fn map(at: usize, size: usize) -> *mut u8 {
     const READ_AND_WRITE: usize = 3;
     const PRIVATE_AND_ANONYMOUS: usize = 0x22;
-    let arguments = [0, size, READ_AND_WRITE, PRIVATE_AND_ANONYMOUS, usize::MAX, 0];
+    let arguments = [at, size, READ_AND_WRITE, PRIVATE_AND_ANONYMOUS, usize::MAX, 0];
     // The s390x call takes its arguments in memory.
     let result = if cfg!(target_arch = "s390x") {
         call(numbers::MMAP, [arguments.as_ptr() as usize, 0, 0, 0, 0, 0])

@@ -23,6 +23,22 @@ pub fn both(machine: &'static Machine) -> Result<[String; 2], String> {
     Ok([hooks(machine)?, full(machine)?])
 }
 
+/// The look-ups as a shared library.
+pub fn shared(machine: &'static Machine) -> Result<PathBuf, String> {
+    let archive = archive(machine, "shared")?;
+    let library = archive.with_extension("so");
+    let exports = archive.with_extension("map");
+    let names = "_Unwind_Find_FDE; _dl_find_object; dl_iterate_phdr; __register_frame*; __deregister_frame*";
+    std::fs::write(&exports, format!("{{ global: {names}; local: *; }};\n"))
+        .map_err(|error| error.to_string())?;
+    let mut link = Command::new(super::work::linker());
+    link.args(["-shared", "--eh-frame-hdr", "--gc-sections", "-soname", "liblookups.so", "-o"]).arg(&library);
+    link.arg("--version-script").arg(exports).arg("--whole-archive").arg(archive);
+    let output = link.output().map_err(|error| error.to_string())?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(library)
+}
+
 fn archive(machine: &'static Machine, feature: &'static str) -> Result<PathBuf, String> {
     static BUILT: Mutex<Vec<(&str, &str, PathBuf)>> = Mutex::new(Vec::new());
     let mut all = BUILT.lock().expect("no test fails here");

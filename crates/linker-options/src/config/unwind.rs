@@ -51,15 +51,19 @@ impl UnwindOptions {
     /// The symbols of what is linked in that shared libraries must find. The first one takes it out of its
     /// archive.
     pub fn runtime_symbols(&self) -> &'static [&'static str] {
-        let (hooks, all) = (2, RUNTIME_SYMBOLS);
+        let (hooks, all) = (3, RUNTIME_SYMBOLS);
         if self.runtime == UnwindRuntime::Full { all } else { all.get(..hooks).unwrap_or_default() }
     }
 }
+
+/// By this name, the C library of a static program has what a hook stands in front of.
+pub const BEHIND_A_HOOK: &str = "__dl_iterate_phdr";
 
 /// The hooks of libgcc and the dynamic linker, then what stands for libgcc.
 const RUNTIME_SYMBOLS: &[&str] = &[
     "_Unwind_Find_FDE",
     "_dl_find_object",
+    "dl_iterate_phdr",
     "_Unwind_Backtrace",
     "_Unwind_DebugHook",
     "_Unwind_DeleteException",

@@ -4,13 +4,13 @@
 //! The dynamic linker calls the program's `.preinit_array` before any library runs, so what is loaded then is
 //! what the program was started with.
 
-use core::ffi::{c_char, c_int, c_void};
-use core::mem::transmute;
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
 use core::slice;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::module::{PT_LOAD, ProgramHeader};
-use crate::system;
+use crate::module::PT_LOAD;
+use crate::modules::{self, Info};
 
 /// Modules that are noted. Rows of others are looked up each time.
 const MOST: usize = 128;
@@ -27,29 +27,14 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 #[unsafe(link_section = ".preinit_array")]
 static NOTE: extern "C" fn() = note;
 
-/// `struct dl_phdr_info` of `<link.h>`, as far as it is needed.
-#[repr(C)]
-struct Info {
-    bias: u64,
-    name: *const c_char,
-    headers: *const ProgramHeader,
-    count: u16,
-}
-
-type Callback = unsafe extern "C" fn(*const Info, usize, *mut c_void) -> c_int;
-type Iterate = unsafe extern "C" fn(Callback, *mut c_void) -> c_int;
-
 extern "C" fn note() {
-    let iterate = system::first(c"dl_iterate_phdr");
-    if iterate != 0 {
-        // SAFETY: the symbol is the C library's function of this type.
-        unsafe { transmute::<usize, Iterate>(iterate)(add, core::ptr::null_mut()) };
-    }
+    // SAFETY: the callback is of the right type.
+    unsafe { modules::iterate(add, null_mut()) };
 }
 
 /// # Safety
 /// The C library describes a module that is loaded.
-unsafe extern "C" fn add(info: *const Info, _: usize, _: *mut c_void) -> c_int {
+unsafe extern "C" fn add(info: *mut Info, _: usize, _: *mut c_void) -> c_int {
     // SAFETY: as the caller says.
     let (info, headers) = unsafe { (&*info, slice::from_raw_parts((*info).headers, (*info).count.into())) };
     let loaded = || headers.iter().filter(|header| header.kind == PT_LOAD);

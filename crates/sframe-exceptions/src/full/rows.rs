@@ -11,6 +11,7 @@ use crate::cache::Cache;
 use crate::context::Context;
 use crate::fde;
 use crate::place::{Place, next_find_fde};
+use crate::registered;
 use crate::registers::{ABI, PROGRAM_COUNTER, STACK_POINTER, is_native};
 use crate::row::{Cfa, How, Row, Rule, flags};
 use crate::search_table;
@@ -47,7 +48,7 @@ unsafe fn search(context: &Context, row: &mut Row) -> Option<()> {
             }
             return Some(());
         }
-        by_libgcc(address, row).or_else(|| by_kernel(context, row))
+        by_registered(address, row).or_else(|| by_kernel(context, row))
     }
 }
 
@@ -69,15 +70,18 @@ unsafe fn by_header(place: &Place, address: u64, row: &mut Row) -> Option<()> {
     }
 }
 
-/// Frames that programs registered, and headers of rare forms.
+/// Frames that were registered with the program or with libgcc, and headers of rare forms.
 ///
 /// # Safety
-/// There are no conditions.
-unsafe fn by_libgcc(address: u64, row: &mut Row) -> Option<()> {
+/// The code at the address is still there.
+unsafe fn by_registered(address: u64, row: &mut Row) -> Option<()> {
     let mut bases = Bases { text: null(), data: null(), function: null() };
-    // SAFETY: libgcc writes to the bases, and returns an FDE or null.
+    // SAFETY: as the caller says; libgcc writes to the bases, and returns an FDE or null.
     unsafe {
-        let fde = next_find_fde()?(address as *const c_void, &raw mut bases);
+        let fde = match registered::find(address, &raw mut bases) {
+            Some(fde) => fde,
+            None => next_find_fde()?(address as *const c_void, &raw mut bases),
+        };
         if fde.is_null() { None } else { fde::read(fde, bases.text as u64, bases.data as u64, address, row) }
     }
 }

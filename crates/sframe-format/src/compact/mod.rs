@@ -88,7 +88,7 @@ pub use build_whole::{PlacedFunction, PlacedHandler, WholeShapes, write_whole_ta
 pub use handlers::{Handler, Personality};
 pub use layout::SavedRegisters;
 pub use look_up::CompactMatch;
-pub use pieces::{Piece, PieceRow, Pieces, Summary};
+pub use pieces::{Piece, PieceRow, Pieces, Summary, WholeRow};
 pub use whole::{WholeMatch, WholeRules};
 
 /// Name of the section that linkers write, for tables of version 1.

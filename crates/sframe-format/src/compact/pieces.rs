@@ -3,7 +3,7 @@
 use core::ops::Deref;
 
 use super::shape::ShapeRows;
-use super::{CompactTable, MAX_BYTES, PAGE, View};
+use super::{CompactTable, Handler, MAX_BYTES, PAGE, View, WholeRules};
 use crate::error::{Error, ErrorKind};
 use crate::rules::UnwindRules;
 
@@ -37,7 +37,57 @@ pub struct PieceRows<'data> {
     failed: Option<Error>,
 }
 
+/// A row of an entry with all that a table of version 2 says of it.
+#[derive(Clone, Copy, Debug)]
+pub struct WholeRow<'data> {
+    /// First byte that it covers, from the start of the entry or the repetition.
+    pub start: u32,
+    /// Bytes that it covers.
+    pub size: u32,
+    /// Its rules. `None`: a stretch without a row.
+    pub rules: Option<WholeRules<'data>>,
+}
+
 impl<'data> Piece<'data> {
+    /// Its rows with all that a table of version 2 says of them.
+    pub fn whole_rows(&self) -> impl Iterator<Item = Result<WholeRow<'data>, Error>> + use<'data> {
+        let view = self.view;
+        let mut rows = view.rows(view.shape(self.number)).map_err(Some);
+        core::iter::from_fn(move || {
+            let row = match &mut rows {
+                Ok(rows) => rows.next_row(),
+                Err(error) => Err(error.take()?),
+            };
+            match row {
+                Ok(row) => {
+                    let row = row?;
+                    let rules = view.whole_rules(row.rule);
+                    Some(rules.map(|rules| WholeRow { start: row.start, size: row.covered, rules }))
+                }
+                Err(error) => {
+                    rows = Err(None);
+                    Some(Err(error))
+                }
+            }
+        })
+    }
+
+    /// The number of the entry at which its function starts: its own, unless it continues one.
+    ///
+    /// # Errors
+    /// The table names an entry that does not come before it.
+    pub fn first(&self) -> Result<u32, Error> {
+        self.view.first_of(self.number)
+    }
+
+    /// Who handles exceptions that pass its function, which starts with it.
+    ///
+    /// # Errors
+    /// The table does not have the handler.
+    pub fn handler(&self) -> Result<Option<Handler>, Error> {
+        self.view.handler(self.number)
+    }
+
     /// Its rows.
     pub fn rows(&self) -> PieceRows<'data> {
         match self.view.rows(self.view.shape(self.number)) {
