@@ -7,6 +7,8 @@
 use core::ptr::read_unaligned;
 
 use crate::expression;
+#[cfg(target_arch = "x86_64")]
+use crate::registers::SHADOW_STACK;
 use crate::registers::{ABI, PROGRAM_COUNTER, Registers, STACK_POINTER};
 use crate::row::{Cfa, How, Row, Rule, flags};
 
@@ -49,6 +51,24 @@ impl Context {
             function: 0,
             data: 0,
             steps_back: 0,
+        }
+    }
+
+    /// The same where the registers already are, which assembly just wrote: to read them in larger pieces
+    /// than they were written takes as long as a whole step.
+    ///
+    /// # Safety
+    /// `at` can be written, and has the registers.
+    pub unsafe fn begin<'context>(at: *mut Self) -> &'context mut Self {
+        // SAFETY: as the caller says; all fields are written, or were.
+        unsafe {
+            (&raw mut (*at).magic).write(MAGIC);
+            (&raw mut (*at).cfa).write((*at).registers[STACK_POINTER].wrapping_add(BIAS));
+            (&raw mut (*at).interrupted).write(false);
+            (&raw mut (*at).function).write(0);
+            (&raw mut (*at).data).write(0);
+            (&raw mut (*at).steps_back).write(0);
+            &mut *at
         }
     }
 
@@ -113,6 +133,12 @@ impl Context {
             self.steps_back += 1;
         }
         self.registers[PROGRAM_COUNTER] = target;
+        // A frame has a return address there, and a signal frame a word that the kernel knows it by.
+        #[cfg(target_arch = "x86_64")]
+        {
+            let shadow_stack = &mut self.registers[SHADOW_STACK];
+            *shadow_stack = shadow_stack.wrapping_add(8);
+        }
         (self.cfa, self.interrupted) = (cfa, row.has(flags::SIGNAL));
         (self.function, self.data) = (0, 0);
         (target != 0 && self.steps_back < MOST_STEPS_BACK).then_some(())

@@ -8,14 +8,17 @@ mod machine {
 
     /// The ABI of this machine.
     pub const ABI: Abi = Abi::Amd64;
-    /// Places of all registers: DWARF's order, with the program counter in the column of the return address.
-    pub const REGISTERS: usize = 17;
+    /// Places of all registers: DWARF's order, with the program counter in the column of the return address,
+    /// then the pointer into the shadow stack.
+    pub const REGISTERS: usize = 18;
     /// The place of the program counter.
     pub const PROGRAM_COUNTER: usize = 16;
+    /// The place of the pointer into the shadow stack.
+    pub const SHADOW_STACK: usize = 17;
 
     /// The place of the register with this DWARF number. `None`: it is not restored.
     pub fn place(register: u32) -> Option<usize> {
-        usize::try_from(register).ok().filter(|&register| register < REGISTERS)
+        usize::try_from(register).ok().filter(|&register| register <= PROGRAM_COUNTER)
     }
 }
 
@@ -57,6 +60,8 @@ mod machine {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+pub use machine::SHADOW_STACK;
 pub use machine::{ABI, PROGRAM_COUNTER, REGISTERS, place};
 
 /// The place of the stack pointer.

@@ -1,6 +1,7 @@
 //! What holds at an address, ready for a step: the same from a table, from an FDE, and from the kernel's
 //! signal frames.
 
+use core::mem::MaybeUninit;
 use core::slice;
 
 use sframe_format::Abi;
@@ -104,8 +105,9 @@ pub struct Row {
     pub origin: u64,
     load_count: u8,
     other_count: u8,
-    loads: [Load; MOST_LOADS],
-    others: [Rule; MOST_OTHERS],
+    // To fill these with zeros takes longer than to restore the registers of a frame.
+    loads: [MaybeUninit<Load>; MOST_LOADS],
+    others: [MaybeUninit<Rule>; MOST_OTHERS],
 }
 
 /// What holds besides.
@@ -128,7 +130,6 @@ impl Row {
     /// A row without rules.
     #[allow(clippy::new_without_default, reason = "nothing holds by default")]
     pub const fn new() -> Self {
-        const RULE: Rule = Rule { value: 0, length: 0, place: 0, how: How::AtCfa };
         Self {
             function: 0,
             personality: 0,
@@ -140,8 +141,8 @@ impl Row {
             origin: 0,
             load_count: 0,
             other_count: 0,
-            loads: [Load(0); MOST_LOADS],
-            others: [RULE; MOST_OTHERS],
+            loads: [MaybeUninit::uninit(); MOST_LOADS],
+            others: [MaybeUninit::uninit(); MOST_OTHERS],
         }
     }
 
@@ -165,21 +166,26 @@ impl Row {
     /// The registers that are in memory near the CFA: most often all.
     #[inline]
     pub fn loads(&self) -> &[Load] {
-        self.loads.get(..self.load_count.into()).unwrap_or_default()
+        let known = self.loads.get(..self.load_count.into()).unwrap_or_default();
+        // SAFETY: the first `load_count` were written.
+        unsafe { &*(core::ptr::from_ref(known) as *const [Load]) }
     }
 
     /// The rules of other registers.
     #[inline]
     pub fn others(&self) -> &[Rule] {
-        self.others.get(..self.other_count.into()).unwrap_or_default()
+        let known = self.others.get(..self.other_count.into()).unwrap_or_default();
+        // SAFETY: the first `other_count` were written.
+        unsafe { &*(core::ptr::from_ref(known) as *const [Rule]) }
     }
 
     /// Takes over pairs of loads.
     #[inline]
     pub fn take_loads(&mut self, count: u8, pair: impl Fn(usize) -> [Load; 2]) {
+        let count = count.min(MOST_LOADS as u8);
         let (pairs, _) = self.loads.as_chunks_mut();
         for (number, place) in pairs.iter_mut().enumerate().take(usize::from(count).div_ceil(2)) {
-            *place = pair(number);
+            *place = pair(number).map(MaybeUninit::new);
         }
         (self.load_count, self.other_count) = (count, 0);
     }
@@ -188,11 +194,11 @@ impl Row {
     pub fn push(&mut self, rule: Rule) -> Option<()> {
         match Load::new(rule) {
             Some(load) if usize::from(self.load_count) < MOST_LOADS => {
-                *self.loads.get_mut(usize::from(self.load_count))? = load;
+                *self.loads.get_mut(usize::from(self.load_count))? = MaybeUninit::new(load);
                 self.load_count += 1;
             }
             _ => {
-                *self.others.get_mut(usize::from(self.other_count))? = rule;
+                *self.others.get_mut(usize::from(self.other_count))? = MaybeUninit::new(rule);
                 self.other_count += 1;
             }
         }

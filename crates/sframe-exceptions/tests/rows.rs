@@ -3,7 +3,7 @@
 #![cfg(target_arch = "x86_64")]
 
 use sframe_exceptions::context::Context;
-use sframe_exceptions::registers::{PROGRAM_COUNTER, REGISTERS, STACK_POINTER};
+use sframe_exceptions::registers::{PROGRAM_COUNTER, REGISTERS, SHADOW_STACK, STACK_POINTER, place};
 use sframe_exceptions::row::{Cfa, Row, flags};
 use sframe_exceptions::synthesize::Frame;
 use sframe_exceptions::{expression, fde};
@@ -126,6 +126,26 @@ fn a_step_finds_the_caller_and_circles_end() {
     // SAFETY: the same.
     let steps = (0..).take_while(|_| unsafe { context.step(&frame, |address, _, _| address) }.is_some());
     assert!(steps.count() < 5000);
+}
+
+/// Each frame that is left has one return address on the shadow stack, which grows downwards.
+#[test]
+fn a_step_passes_one_word_of_the_shadow_stack() {
+    let stack: Vec<u64> = (0..64).map(|word| 0x100 + word).collect();
+    let mut registers = [0; REGISTERS];
+    (registers[STACK_POINTER], registers[SHADOW_STACK]) = (stack.as_ptr() as u64, 0x7000);
+    let mut frame = Row::new();
+    frame.return_address = PROGRAM_COUNTER as u8;
+    frame.cfa = Cfa::Register { place: STACK_POINTER as u8, offset: 32 };
+    frame.restore(16, Saved::AtCfa(-8)).unwrap();
+    let mut context = Context::new(&registers);
+    for steps in 1..8 {
+        // SAFETY: the words are there.
+        unsafe { context.step(&frame, |address, _, _| address) }.unwrap();
+        assert_eq!(context.registers[SHADOW_STACK], 0x7000 + 8 * steps);
+    }
+    // It is no register of DWARF's.
+    assert_eq!(place(SHADOW_STACK as u32), None);
 }
 
 #[test]

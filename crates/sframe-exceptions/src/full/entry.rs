@@ -1,10 +1,19 @@
 //! Assembly: functions that save the registers of their caller.
 //!
-//! Callee-saved registers are saved at the places of [`Registers`](crate::registers::Registers); at the other
-//! places there is anything. The frames have call frame information, since other unwinders walk through
-//! them.
+//! Callee-saved registers are saved at the places of [`Registers`](crate::registers::Registers) in a
+//! [`Context`]; at the other places there is anything, and the other fields are not filled in. The context
+//! goes from frame to frame, so what the function itself needs to return is saved once more. The frames have
+//! call frame information, since other unwinders walk through them.
+
+use core::mem::offset_of;
 
 use super::phases;
+use crate::context::Context;
+
+/// Where the registers are in a context.
+const REGISTERS: usize = offset_of!(Context, registers);
+/// Room for a context, in pieces by which stacks are aligned.
+const ROOM: usize = size_of::<Context>().next_multiple_of(16);
 
 /// Defines the functions whose callers' registers are needed.
 macro_rules! define {
@@ -19,23 +28,28 @@ macro_rules! save {
         function!(
             $name,
             "lea rax, [rsp + 8]",
-            "sub rsp, 136",
-            ".cfi_adjust_cfa_offset 136",
-            "mov [rsp + 3 * 8], rbx",
-            "mov [rsp + 6 * 8], rbp",
-            "mov [rsp + 7 * 8], rax",
-            "mov [rsp + 12 * 8], r12",
-            "mov [rsp + 13 * 8], r13",
-            "mov [rsp + 14 * 8], r14",
-            "mov [rsp + 15 * 8], r15",
-            "mov rax, [rsp + 136]",
-            "mov [rsp + 16 * 8], rax",
+            "sub rsp, {room} + 8",
+            ".cfi_adjust_cfa_offset {room} + 8",
+            "mov [rsp + {registers} + 3 * 8], rbx",
+            "mov [rsp + {registers} + 6 * 8], rbp",
+            "mov [rsp + {registers} + 7 * 8], rax",
+            "mov [rsp + {registers} + 12 * 8], r12",
+            "mov [rsp + {registers} + 13 * 8], r13",
+            "mov [rsp + {registers} + 14 * 8], r14",
+            "mov [rsp + {registers} + 15 * 8], r15",
+            "mov rax, [rsp + {room} + 8]",
+            "mov [rsp + {registers} + 16 * 8], rax",
+            // Behind the return address of this function; 8 where there is no shadow stack.
+            "xor eax, eax",
+            "rdsspq rax",
+            "add rax, 8",
+            "mov [rsp + {registers} + 17 * 8], rax",
             concat!("mov ", $argument, ", rsp"),
             "call {function}",
-            "add rsp, 136",
-            ".cfi_adjust_cfa_offset -136",
+            "add rsp, {room} + 8",
+            ".cfi_adjust_cfa_offset -({room} + 8)",
             "ret";
-            function = sym $function,
+            function = sym $function, registers = const REGISTERS, room = const ROOM,
         );
     };
 }
@@ -56,30 +70,31 @@ macro_rules! save {
             $name,
             // bti c
             "hint #34",
-            "sub sp, sp, #528",
-            ".cfi_adjust_cfa_offset 528",
-            "stp x19, x20, [sp, #19 * 8]",
-            "stp x21, x22, [sp, #21 * 8]",
-            "stp x23, x24, [sp, #23 * 8]",
-            "stp x25, x26, [sp, #25 * 8]",
-            "stp x27, x28, [sp, #27 * 8]",
-            "stp x29, x30, [sp, #29 * 8]",
-            ".cfi_rel_offset x30, 240",
-            "add x16, sp, #528",
-            "str x16, [sp, #31 * 8]",
-            "stp d8, d9, [sp, #40 * 8]",
-            "stp d10, d11, [sp, #42 * 8]",
-            "stp d12, d13, [sp, #44 * 8]",
-            "stp d14, d15, [sp, #46 * 8]",
-            "str x30, [sp, #64 * 8]",
+            "sub sp, sp, #{room} + 16",
+            ".cfi_adjust_cfa_offset {room} + 16",
+            "str x30, [sp, #{room}]",
+            ".cfi_rel_offset x30, {room}",
+            "stp x19, x20, [sp, #{registers} + 19 * 8]",
+            "stp x21, x22, [sp, #{registers} + 21 * 8]",
+            "stp x23, x24, [sp, #{registers} + 23 * 8]",
+            "stp x25, x26, [sp, #{registers} + 25 * 8]",
+            "stp x27, x28, [sp, #{registers} + 27 * 8]",
+            "stp x29, x30, [sp, #{registers} + 29 * 8]",
+            "add x16, sp, #{room} + 16",
+            "str x16, [sp, #{registers} + 31 * 8]",
+            "stp d8, d9, [sp, #{registers} + 40 * 8]",
+            "stp d10, d11, [sp, #{registers} + 42 * 8]",
+            "stp d12, d13, [sp, #{registers} + 44 * 8]",
+            "stp d14, d15, [sp, #{registers} + 46 * 8]",
+            "str x30, [sp, #{registers} + 64 * 8]",
             concat!("mov ", $argument, ", sp"),
             "bl {function}",
-            "ldr x30, [sp, #30 * 8]",
+            "ldr x30, [sp, #{room}]",
             ".cfi_restore x30",
-            "add sp, sp, #528",
-            ".cfi_adjust_cfa_offset -528",
+            "add sp, sp, #{room} + 16",
+            ".cfi_adjust_cfa_offset -({room} + 16)",
             "ret";
-            function = sym $function,
+            function = sym $function, registers = const REGISTERS, room = const ROOM,
         );
     };
 }
@@ -99,31 +114,33 @@ macro_rules! save {
         function!(
             $name,
             "lgr %r1, %r15",
-            "aghi %r15, -424",
-            ".cfi_adjust_cfa_offset 424",
-            "stmg %r6, %r14, 208(%r15)",
-            ".cfi_rel_offset %r14, 272",
+            "aghi %r15, -(176 + {room})",
+            ".cfi_adjust_cfa_offset 176 + {room}",
+            "stg %r14, 160 + {room}(%r15)",
+            ".cfi_rel_offset %r14, 160 + {room}",
             // libgcc takes the CFA for the stack pointer of a caller if this is not saved.
-            "stg %r1, 280(%r15)",
-            ".cfi_rel_offset %r15, 280",
-            "std %f8, 352(%r15)",
-            "std %f10, 360(%r15)",
-            "std %f12, 368(%r15)",
-            "std %f14, 376(%r15)",
-            "std %f9, 384(%r15)",
-            "std %f11, 392(%r15)",
-            "std %f13, 400(%r15)",
-            "std %f15, 408(%r15)",
-            "stg %r14, 416(%r15)",
+            "stg %r1, 168 + {room}(%r15)",
+            ".cfi_rel_offset %r15, 168 + {room}",
+            "stmg %r6, %r14, 160 + {registers} + 48(%r15)",
+            "stg %r1, 160 + {registers} + 120(%r15)",
+            "std %f8, 160 + {registers} + 192(%r15)",
+            "std %f10, 160 + {registers} + 200(%r15)",
+            "std %f12, 160 + {registers} + 208(%r15)",
+            "std %f14, 160 + {registers} + 216(%r15)",
+            "std %f9, 160 + {registers} + 224(%r15)",
+            "std %f11, 160 + {registers} + 232(%r15)",
+            "std %f13, 160 + {registers} + 240(%r15)",
+            "std %f15, 160 + {registers} + 248(%r15)",
+            "stg %r14, 160 + {registers} + 256(%r15)",
             concat!("la ", $argument, ", 160(%r15)"),
             "brasl %r14, {function}",
-            "lg %r14, 272(%r15)",
+            "lg %r14, 160 + {room}(%r15)",
             ".cfi_restore %r14",
             ".cfi_restore %r15",
-            "aghi %r15, 424",
-            ".cfi_adjust_cfa_offset -424",
+            "aghi %r15, 176 + {room}",
+            ".cfi_adjust_cfa_offset -(176 + {room})",
             "br %r14";
-            function = sym $function,
+            function = sym $function, registers = const REGISTERS, room = const ROOM,
         );
     };
 }

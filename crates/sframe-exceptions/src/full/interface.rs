@@ -45,19 +45,25 @@ macro_rules! question {
         /// The context is one that an unwinder handed out.
         #[unsafe(export_name = $spelled)]
         unsafe extern "C" fn $name($context: *mut Context $(, $argument: $kind)*) -> $result {
-            static OTHER: OfLibgcc = OfLibgcc::new(match CStr::from_bytes_with_nul(concat!($spelled, "\0").as_bytes()) {
-                Ok(name) => name,
-                Err(_) => panic!(),
-            });
-            type Function = unsafe extern "C" fn(*mut Context $(, $kind)*) -> $result;
-            // SAFETY: as the caller says; the symbol is libgcc's function of this type.
+            /// It stands by itself, so that the usual way saves no registers.
+            #[cold]
+            #[inline(never)]
+            unsafe extern "C" fn of_other(context: *mut Context $(, $argument: $kind)*) -> $result {
+                static OTHER: OfLibgcc = OfLibgcc::new(match CStr::from_bytes_with_nul(concat!($spelled, "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!(),
+                });
+                type Function = unsafe extern "C" fn(*mut Context $(, $kind)*) -> $result;
+                // SAFETY: as the caller says; the symbol is libgcc's function of this type.
+                unsafe { transmute::<usize, Function>(of_libgcc(&OTHER))(context $(, $argument)*) }
+            }
+            // SAFETY: as the caller says.
             unsafe {
                 if Context::is_own($context) {
                     let $context = &mut *$context;
                     return $own;
                 }
-                let other = of_libgcc(&OTHER);
-                transmute::<usize, Function>(other)($context $(, $argument)*)
+                of_other($context $(, $argument)*)
             }
         }
     };

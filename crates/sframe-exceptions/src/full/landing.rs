@@ -2,12 +2,32 @@
 
 use crate::registers::Registers;
 
-// The last two values go through the words below the new stack pointer, which signal handlers leave alone.
-// The jump is not a return, which a shadow stack would have to know.
+// The shadow stack, where there is one, loses the return addresses of the frames that are left, at most 255
+// with each instruction. The jump is not a return, so it needs no address there.
+//
+// The last values go through the words below the new stack pointer, which signal handlers leave alone.
 #[cfg(target_arch = "x86_64")]
 function!(
     "sframe_load_registers",
     ".hidden sframe_load_registers",
+    "xor eax, eax",
+    "rdsspq rax",
+    "test rax, rax",
+    "jz 4f",
+    "mov rcx, [rdi + 17 * 8]",
+    "sub rcx, rax",
+    "jbe 4f",
+    "shr rcx, 3",
+    "mov edx, 255",
+    "2:",
+    "cmp rcx, rdx",
+    "jbe 3f",
+    "incsspq rdx",
+    "sub rcx, rdx",
+    "jmp 2b",
+    "3:",
+    "incsspq rcx",
+    "4:",
     "mov rcx, [rdi + 7 * 8]",
     "mov rax, [rdi + 16 * 8]",
     "mov [rcx - 8], rax",

@@ -8,7 +8,7 @@ use super::landing::{self, authenticated, stripped};
 use super::rows;
 use crate::context::Context;
 use crate::place::OfLibgcc;
-use crate::registers::{PROGRAM_COUNTER, Registers, STACK_POINTER};
+use crate::registers::{PROGRAM_COUNTER, STACK_POINTER};
 use crate::row::Row;
 use crate::system;
 
@@ -60,30 +60,25 @@ unsafe fn ask(row: &Row, actions: c_int, exception: *mut Exception, context: &mu
 /// Looks for a handler, and then goes there. [`INSTALL_CONTEXT`]: the context is that of a landing pad.
 ///
 /// # Safety
-/// The registers are those of a frame on the stack of this thread.
-unsafe fn raise(
-    exception: *mut Exception,
-    registers: &Registers,
-    context: &mut Context,
-    row: &mut Row,
-) -> Reason {
+/// The context is that of a frame on the stack of this thread.
+unsafe fn raise(exception: *mut Exception, context: &mut Context, row: &mut Row) -> Reason {
+    let mut searching = context.clone();
     // SAFETY: rows lead from frame to frame.
     unsafe {
         loop {
-            if !rows::find(context, row) {
+            if !rows::find(&mut searching, row) {
                 return END_OF_STACK;
             }
-            match ask(row, SEARCH_PHASE, exception, context) {
+            match ask(row, SEARCH_PHASE, exception, &mut searching) {
                 HANDLER_FOUND => break,
                 CONTINUE_UNWIND => {}
                 _ => return FATAL_PHASE_1_ERROR,
             }
-            if context.step(row, authenticated).is_none() {
+            if searching.step(row, authenticated).is_none() {
                 return END_OF_STACK;
             }
         }
-        ((*exception).stop, (*exception).detail) = (0, context.identity());
-        *context = Context::new(registers);
+        ((*exception).stop, (*exception).detail) = (0, searching.identity());
         clean_up(exception, context, row)
     }
 }
@@ -146,11 +141,14 @@ unsafe fn force(exception: *mut Exception, context: &mut Context, row: &mut Row)
 /// Unwinds, and enters the landing pad. It returns the reason if there is none.
 ///
 /// # Safety
-/// The registers are those of a frame on the stack of this thread; `how` goes from there to a landing pad.
+/// The context has the registers of a frame on the stack of this thread; `how` goes from there to a landing
+/// pad.
 #[inline(always)]
-unsafe fn unwind(registers: &Registers, how: impl FnOnce(&mut Context, &mut Row) -> Reason) -> Reason {
-    let (mut context, mut row) = (Context::new(registers), Row::new());
-    let reason = how(&mut context, &mut row);
+unsafe fn unwind(context: *mut Context, how: impl FnOnce(&mut Context, &mut Row) -> Reason) -> Reason {
+    // SAFETY: as the caller says.
+    let context = unsafe { Context::begin(context) };
+    let mut row = Row::new();
+    let reason = how(context, &mut row);
     if reason != INSTALL_CONTEXT {
         return reason;
     }
@@ -165,32 +163,36 @@ unsafe fn unwind(registers: &Registers, how: impl FnOnce(&mut Context, &mut Row)
 #[unsafe(export_name = "_Unwind_DebugHook")]
 #[inline(never)]
 extern "C" fn debug_hook(cfa: *const c_void, handler: *const c_void) {
-    core::hint::black_box((cfa, handler));
+    let (cfa, handler) = (cfa as usize, handler as usize);
+    // SAFETY: there is no instruction. The arguments are needed, so calls pass them.
+    unsafe {
+        core::arch::asm!("/* {} {} */", in(reg) cfa, in(reg) handler, options(nomem, nostack, preserves_flags));
+    }
 }
 
-/// `_Unwind_RaiseException`, once its caller's registers are saved.
+/// `_Unwind_RaiseException`, once its caller's registers are in a context.
 ///
 /// # Safety
-/// The registers are those of the caller, which throws the exception.
-pub unsafe extern "C" fn raise_exception(exception: *mut Exception, registers: &Registers) -> Reason {
+/// The context has the registers of the caller, which throws the exception.
+pub unsafe extern "C" fn raise_exception(exception: *mut Exception, context: *mut Context) -> Reason {
     // SAFETY: as the caller says.
-    unsafe { unwind(registers, |context, row| raise(exception, registers, context, row)) }
+    unsafe { unwind(context, |context, row| raise(exception, context, row)) }
 }
 
 /// `_Unwind_Resume_or_Rethrow`.
 ///
 /// # Safety
 /// As [`raise_exception`] says.
-pub unsafe extern "C" fn resume_or_rethrow(exception: *mut Exception, registers: &Registers) -> Reason {
+pub unsafe extern "C" fn resume_or_rethrow(exception: *mut Exception, context: *mut Context) -> Reason {
     // SAFETY: as the caller says.
     unsafe {
         if (*exception).stop == 0 {
-            return unwind(registers, |context, row| raise(exception, registers, context, row));
+            return unwind(context, |context, row| raise(exception, context, row));
         }
         static OTHER: OfLibgcc = OfLibgcc::new(c"_Unwind_Resume_or_Rethrow");
         type Rethrow = unsafe extern "C" fn(*mut Exception) -> Reason;
         match OTHER.address() {
-            None => unwind(registers, |context, row| force(exception, context, row)),
+            None => unwind(context, |context, row| force(exception, context, row)),
             Some(other) => transmute::<usize, Rethrow>(other)(exception),
         }
     }
@@ -199,17 +201,17 @@ pub unsafe extern "C" fn resume_or_rethrow(exception: *mut Exception, registers:
 /// `_Unwind_Resume`.
 ///
 /// # Safety
-/// The registers are those of a landing pad that was entered with the exception.
-pub unsafe extern "C" fn resume(exception: *mut Exception, registers: &Registers) -> ! {
+/// The context has the registers of a landing pad that was entered with the exception.
+pub unsafe extern "C" fn resume(exception: *mut Exception, context: *mut Context) -> ! {
     // SAFETY: as the caller says.
     unsafe {
         if (*exception).stop == 0 {
-            unwind(registers, |context, row| clean_up(exception, context, row));
+            unwind(context, |context, row| clean_up(exception, context, row));
         } else {
             static OTHER: OfLibgcc = OfLibgcc::new(c"_Unwind_Resume");
             type Resume = unsafe extern "C" fn(*mut Exception) -> !;
             match OTHER.address() {
-                None => _ = unwind(registers, |context, row| force(exception, context, row)),
+                None => _ = unwind(context, |context, row| force(exception, context, row)),
                 Some(other) => transmute::<usize, Resume>(other)(exception),
             }
         }
@@ -225,7 +227,7 @@ pub unsafe extern "C" fn forced_unwind(
     exception: *mut Exception,
     stop: Stop,
     argument: *mut c_void,
-    registers: &Registers,
+    context: *mut Context,
 ) -> Reason {
     static OTHER: OfLibgcc = OfLibgcc::new(c"_Unwind_ForcedUnwind");
     type Force = unsafe extern "C" fn(*mut Exception, Stop, *mut c_void) -> Reason;
@@ -234,7 +236,7 @@ pub unsafe extern "C" fn forced_unwind(
         match OTHER.address() {
             None => {
                 ((*exception).stop, (*exception).detail) = (stop as usize, argument as u64);
-                unwind(registers, |context, row| force(exception, context, row))
+                unwind(context, |context, row| force(exception, context, row))
             }
             Some(other) => transmute::<usize, Force>(other)(exception, stop, argument),
         }
@@ -244,15 +246,15 @@ pub unsafe extern "C" fn forced_unwind(
 /// `_Unwind_Backtrace`.
 ///
 /// # Safety
-/// The registers are those of the caller.
-pub unsafe extern "C" fn backtrace(trace: Trace, argument: *mut c_void, registers: &Registers) -> Reason {
-    let mut context = Context::new(registers);
+/// The context has the registers of the caller.
+pub unsafe extern "C" fn backtrace(trace: Trace, argument: *mut c_void, context: *mut Context) -> Reason {
     let mut row = Row::new();
     // SAFETY: as the caller says.
     unsafe {
+        let context = Context::begin(context);
         loop {
-            let is_known = rows::find(&mut context, &mut row);
-            if trace(&raw mut context, argument) != NO_REASON {
+            let is_known = rows::find(context, &mut row);
+            if trace(&raw mut *context, argument) != NO_REASON {
                 return FATAL_PHASE_1_ERROR;
             }
             if !is_known || context.step(&row, stripped).is_none() {
