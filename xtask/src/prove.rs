@@ -38,6 +38,7 @@ mod miri;
 mod modules;
 pub mod mutants;
 mod newcomers;
+mod overhead;
 mod package;
 mod packages;
 mod proof;
@@ -297,6 +298,11 @@ fn subjects() -> Vec<Subject> {
             "call-graphs",
             "Profiles of programs whose callers are all known, by sframe, in the kernel, and by perf script",
             call_graphs::call_graphs,
+        ),
+        Subject::of::<SframeCommand>(
+            "overhead",
+            "What sframe record and perf record cost a program at three rates, on an idle machine",
+            overhead::overhead,
         ),
         Subject::plain(
             "bpf",
