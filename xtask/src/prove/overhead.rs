@@ -1,8 +1,8 @@
 //! Measures what profilers cost the program that they sample, and what they use themselves.
 //!
-//! The program does always the same work, and says how long it took. It runs alone and under each profiler, by
-//! turns, at three rates. Figures are medians. They mean something only on a machine that does nothing else, so
-//! this proof refuses to write its record on a busy one.
+//! The program does always the same work, and says how long it took. It runs alone and under each profiler,
+//! by turns, at three rates. Figures are medians. They mean something only on a machine that does nothing
+//! else, so this proof refuses to write its record on a busy one.
 
 use super::proof::Proof;
 use crate::children;
