@@ -92,7 +92,8 @@ fn leave_commons(definitions: &mut Definitions) {
     for block in std::mem::take(&mut definitions.commons) {
         let row = block.symbol.index();
         definitions.of[row] = Definition::Undefined;
-        definitions.mentions[row] |= MentionedBy::IN_OBJECT | MentionedBy::STRONG_REFERENCE;
+        definitions.mentions[row] |=
+            MentionedBy::IN_OBJECT | MentionedBy::REFERENCE | MentionedBy::STRONG_REFERENCE;
     }
 }
 
@@ -324,6 +325,9 @@ fn offer_object<E: zerocopy::byteorder::ByteOrder>(
             None => {
                 if object.is_misplaced(index) {
                     report_misplaced(object, index, sink);
+                }
+                if symbol.is_undefined() {
+                    how |= MentionedBy::REFERENCE;
                 }
                 if !symbol.is_weak() {
                     how |= MentionedBy::STRONG_REFERENCE;

@@ -47,6 +47,8 @@ bitflags! {
         const FUNCTION = 1 << 4;
         /// Some reference from an object says that it is data.
         const OBJECT = 1 << 5;
+        /// Some object refers to it. An object may only have a definition that was discarded with its group.
+        const REFERENCE = 1 << 6;
     }
 }
 

@@ -101,7 +101,8 @@ fn role<T: Target>(link: &Scanned<'_, T>, id: SymbolId) -> Option<Role> {
             (exported && representative(link, id) == id && is_in_output(link, id)).then_some(Role::Definition)
         }
         Definition::Shared { .. } | Definition::Undefined => {
-            let referenced = link.mentions(id).contains(MentionedBy::IN_OBJECT) && link.is_name_used(id);
+            let by_object = MentionedBy::IN_OBJECT | MentionedBy::REFERENCE;
+            let referenced = link.mentions(id).contains(by_object) && link.is_name_used(id);
             // Without libraries, no symbol can come from elsewhere, even if a reference names it that was
             // relaxed away.
             let elsewhere = link.config.mode == OutputMode::Shared || !link.shared.is_empty();

@@ -330,6 +330,11 @@ fn unowned<'l, 'a, T: Target>(link: &'l Arranged<'a, T>) -> impl Iterator<Item =
         link.config.symbols.undefined.iter().filter_map(|name| link.globals.lookup(name)).collect();
     wanted.sort_unstable();
     let unreferenced = references::unreferenced(link);
+    let is_referenced = |id| {
+        link.config.is_relocatable()
+            || link.mentions(id).contains(MentionedBy::REFERENCE)
+            || !link.symbol_needs(id).is_empty()
+    };
     link.globals.ids().filter_map(move |id| {
         let is_named = || link.is_name_used(id) || signatures.binary_search(&id).is_ok();
         let written = match link.definition(id) {
@@ -339,6 +344,7 @@ fn unowned<'l, 'a, T: Target>(link: &'l Arranged<'a, T>) -> impl Iterator<Item =
             Definition::Undefined => {
                 link.mentions(id).contains(MentionedBy::IN_OBJECT)
                     && is_named()
+                    && is_referenced(id)
                     && unreferenced.binary_search(&id).is_err()
                     || wanted.binary_search(&id).is_ok()
             }
