@@ -142,6 +142,17 @@ impl PltShape {
     }
 }
 
+/// How `-z mark-plt` describes the entries of the PLT that calls go to.
+#[derive(Clone, Copy, Debug)]
+pub struct PltTags {
+    /// The dynamic tags for their address, size and entry size.
+    pub numbers: [i64; 3],
+    /// The symbol version of C libraries that know these tags.
+    pub version: &'static [u8],
+    /// Where the jump is in an entry of `.plt.sec`, in bytes. In an entry of `.plt`, it comes first.
+    pub jump_in_split_entry: u64,
+}
+
 /// A part of the procedure linkage tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PltPart {
@@ -241,9 +252,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Whether a distance from data to an undefined weak symbol counts from the place of the relocation
     /// (AAELF64, "Weak references").
     const UNDEFINED_WEAK_IS_PLACE: bool = false;
-    /// Dynamic tags for the address, size and entry size of `.plt` (`-z mark-plt`), and the symbol version of
-    /// C libraries that know these tags.
-    const PLT_TAGS: Option<([i64; 3], &'static [u8])> = None;
+    /// What `-z mark-plt` says of the PLT.
+    const PLT_TAGS: Option<PltTags> = None;
     /// The symbol version of C libraries whose TLS descriptors keep all registers but the result's, as code
     /// assumes.
     const TLS_DESC_VERSION: Option<&'static [u8]> = None;

@@ -4,7 +4,7 @@
 use super::android;
 use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
-use crate::arch::target::SignedRelocations;
+use crate::arch::target::{PltTags, SignedRelocations};
 use crate::cli::{MemoryTagMode, OutputMode, Symbolic};
 use crate::elf::Dyn;
 use crate::elf::consts as elf;
@@ -224,13 +224,15 @@ fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
         list.number(entry, 8u64);
     }
     let shape = &list.link.plt_shape;
-    if let Some(([address, size, entry], _)) = T::PLT_TAGS
+    if let Some(PltTags { numbers: [address, size, entry], .. }) = T::PLT_TAGS
         && list.link.config.dynamic.mark_plt
         && list.has(Kind::Plt)
     {
-        list.push(address, Value::AddressOf(Kind::Plt));
-        list.push(size, Value::SizeOf(Kind::Plt));
-        list.number(entry, shape.entry);
+        let (called, length) =
+            if shape.split { (Kind::PltSec, shape.direct_entry) } else { (Kind::Plt, shape.entry) };
+        list.push(address, Value::AddressOf(called));
+        list.push(size, Value::SizeOf(called));
+        list.number(entry, length);
     }
     if list.has(Kind::Plt) {
         T::plt_tags(shape).iter().for_each(|&tag| list.number(tag, 0u64));

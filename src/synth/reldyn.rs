@@ -296,9 +296,15 @@ fn put_in_order(stretches: &mut [Stretch]) -> bool {
     stretches.windows(2).all(|pair| pair[0].last < pair[1].first)
 }
 
-/// Writes `.rela.plt`: jump slots in the order of `.plt`, then `R_*_IRELATIVE`.
+/// Writes `.rela.plt`: jump slots in the order of `.plt`, then `R_*_IRELATIVE`. Where tags describe the PLT
+/// (`-z mark-plt`), the addend of a jump slot is the address of the jump in the entry that calls go to: the
+/// dynamic linker may put a direct jump there. It looks functions up by name, so the addend means nothing
+/// else.
 fn write_plt<T: Target>(link: &Located<'_, T>, out: &mut [u8]) {
     let count = link.slots.plt as usize;
+    let jump = T::PLT_TAGS
+        .filter(|_| link.config.dynamic.mark_plt)
+        .map(|tags| if link.plt_shape.split { tags.jump_in_split_entry } else { 0 });
     let mut entries = vec![Entry { address: 0, kind: T::DYNAMIC.none, symbol: 0, addend: 0 }; count];
     for row in &link.rows {
         let Some(slot) = row.plt.map(Slot::number) else { continue };
@@ -307,7 +313,7 @@ fn write_plt<T: Target>(link: &Located<'_, T>, out: &mut [u8]) {
                 address: address::plt_slot(link, slot),
                 kind: T::DYNAMIC.jump_slot,
                 symbol: link.dynamic.row(row.symbol),
-                addend: 0,
+                addend: jump.map_or(0, |jump| address::plt_of_row(link, row).wrapping_add(jump)),
             };
         }
     }

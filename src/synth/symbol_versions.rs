@@ -7,6 +7,7 @@
 use super::hash::hash;
 use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
+use crate::arch::target::PltTags;
 use crate::elf::consts as elf;
 use crate::elf::{Verdaux, Verdef, Vernaux, Verneed};
 use crate::ids::SharedId;
@@ -129,7 +130,7 @@ fn features<T: Target>(link: &Numbered<'_, T>, packs: bool) -> Vec<Feature> {
         features.push(Feature { version: b"GLIBC_ABI_DT_RELR", always: true });
     }
     // The tags are information: every C library runs the output correctly.
-    if let Some((_, version)) = T::PLT_TAGS
+    if let Some(PltTags { version, .. }) = T::PLT_TAGS
         && link.config.dynamic.mark_plt
     {
         features.push(Feature { version, always: false });

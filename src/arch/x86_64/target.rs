@@ -6,7 +6,7 @@ use super::{X86_64, landing_pads, plt, relax, relocs, tail};
 use crate::arch::machine::FEATURE_IBT;
 use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site};
 use crate::arch::target::{
-    DynamicRelocations, LandingPad, PltEntry, PltFrame, PltPart, PltShape, RelocInfo, Tail, Target,
+    DynamicRelocations, LandingPad, PltEntry, PltFrame, PltPart, PltShape, PltTags, RelocInfo, Tail, Target,
     end_of_tls_block,
 };
 use crate::cli::{Machine, PropertyOptions};
@@ -62,9 +62,13 @@ impl Target for X86_64 {
     const SHF_LARGE: u64 = 0x1000_0000;
     const TOO_FAR_HELP: &'static str =
         "recompile with -mcmodel=medium or -mcmodel=large, or put the sections nearer to each other";
-    /// `DT_X86_64_PLT`, `DT_X86_64_PLTSZ`, `DT_X86_64_PLTENT`.
-    const PLT_TAGS: Option<([i64; 3], &'static [u8])> =
-        Some(([0x7000_0000, 0x7000_0001, 0x7000_0003], b"GLIBC_ABI_DT_X86_64_PLT"));
+    const PLT_TAGS: Option<PltTags> = Some(PltTags {
+        // DT_X86_64_PLT, DT_X86_64_PLTSZ, DT_X86_64_PLTENT
+        numbers: [0x7000_0000, 0x7000_0001, 0x7000_0003],
+        version: b"GLIBC_ABI_DT_X86_64_PLT",
+        // endbr64
+        jump_in_split_entry: 4,
+    });
     const TLS_DESC_VERSION: Option<&'static [u8]> = Some(b"GLIBC_ABI_GNU2_TLS");
     const CODE_FILL: &'static [&'static [u8]] = &[
         &[0x90],
