@@ -311,6 +311,10 @@ fn offer_object<E: zerocopy::byteorder::ByteOrder>(
         if symbol.visibility() != elf::STV_DEFAULT {
             visibility[id.index()].fetch_min(to_rank(symbol.visibility()), Ordering::Relaxed);
         }
+        // A common block that a library's data replaces is a reference to it.
+        if symbol.is_undefined() || symbol.is_common() {
+            how |= MentionedBy::REFERENCE;
+        }
         match rank_of(object, index, sections) {
             Some(rank) => {
                 if rank == RANK_COMMON {
@@ -325,9 +329,6 @@ fn offer_object<E: zerocopy::byteorder::ByteOrder>(
             None => {
                 if object.is_misplaced(index) {
                     report_misplaced(object, index, sink);
-                }
-                if symbol.is_undefined() {
-                    how |= MentionedBy::REFERENCE;
                 }
                 if !symbol.is_weak() {
                     how |= MentionedBy::STRONG_REFERENCE;
