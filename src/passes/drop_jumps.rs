@@ -126,7 +126,8 @@ fn shorten_tables<'a, T: Target>(
         }
         Err(error) => {
             let message = format!("functions of the SFrame table cannot be shortened: {error}");
-            contents.sink.report(Diagnostic::error(Code::LayoutError, message));
+            let finding = Diagnostic::error(Code::LayoutError, message);
+            contents.sink.report(finding.help("link without --optimize-bb-jumps"));
         }
     }
     (contents, chosen)

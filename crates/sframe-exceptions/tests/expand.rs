@@ -1,23 +1,20 @@
 //! Expanded tables say what tables say, at every address, as gimli reads them.
 
-use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, NativeEndian, Pointer, Register, RegisterRule,
-    UnwindSection,
-};
+mod support;
+
+use gimli::{BaseAddresses, EhFrame, EhFrameHdr, EndianSlice, NativeEndian, Pointer, UnwindSection};
 use sframe_exceptions::expand::{Measured, expand};
 use sframe_exceptions::search_table::Pairs;
-use sframe_format::cfi::{CfiFunction, CfiRow, Saved};
+use sframe_format::cfi::{CfiFunction, Saved};
 use sframe_format::compact::{Handler, Personality, write_whole_table};
 use sframe_format::{Abi, CompactTable};
+
+use support::{Function, row};
 
 const TABLE: u64 = 0x40_0000;
 const RA: (u32, Saved) = (16, Saved::AtCfa(-8));
 
-type Functions = Vec<(u64, CfiFunction, Option<Handler>)>;
-
-fn row(start: u32, cfa_offset: i64, saved: &[(u32, Saved)]) -> CfiRow {
-    CfiRow { start, cfa_register: 7, cfa_offset, saved: saved.to_vec(), ..CfiRow::default() }
-}
+type Functions = Vec<Function>;
 
 /// Functions with every form of rule, a long one of several entries, and one whose rows repeat.
 fn functions() -> Functions {
@@ -44,15 +41,6 @@ fn functions() -> Functions {
     ]
 }
 
-fn expected(saved: Saved) -> RegisterRule<usize> {
-    match saved {
-        Saved::AtCfa(offset) => RegisterRule::Offset(offset),
-        Saved::CfaPlus(offset) => RegisterRule::ValOffset(offset),
-        Saved::In(register) => RegisterRule::Register(Register(register as u16)),
-        Saved::Undefined => RegisterRule::Undefined,
-    }
-}
-
 /// Expands a table at this address; the head, the frames, and where they are.
 fn expanded(table: &CompactTable<&[u8]>, kept: Option<Pairs>, at: u64) -> (Vec<u8>, usize) {
     let measured = Measured::of(table, kept).unwrap();
@@ -71,28 +59,13 @@ fn compare(functions: &Functions, at: u64) {
     assert_eq!(header.eh_frame_ptr(), Pointer::Direct(at + frames as u64));
     let search = header.table().unwrap();
     let section = EhFrame::from(EndianSlice::new(&bytes[frames..], NativeEndian));
-    for (start, function, handler) in functions {
+    for described in functions {
+        let (start, function, _) = described;
         for offset in 0..function.size {
             let pc = start + u64::from(offset);
             let fde = search.fde_for_address(&section, &bases, pc, EhFrame::cie_from_offset).unwrap();
-            assert_eq!((fde.initial_address(), fde.len()), (*start, function.size.into()), "{pc:#x}");
-            assert_eq!(fde.is_signal_trampoline(), function.signal);
-            let pointer = |handler: &Handler| match handler.personality {
-                Personality { address, indirect: false } => Pointer::Direct(address),
-                Personality { address, indirect: true } => Pointer::Indirect(address),
-            };
-            assert_eq!(fde.personality(), handler.as_ref().map(pointer));
-            let lsda = handler.map(|handler| Pointer::Direct(handler.lsda.unwrap_or(0)));
-            assert_eq!(fde.lsda(), lsda);
-            let mut context = gimli::UnwindContext::new();
-            let made = fde.unwind_info_for_address(&section, &bases, &mut context, pc).unwrap();
-            let row = function.rows.iter().rfind(|row| row.start <= offset).unwrap();
-            let cfa = CfaRule::RegisterAndOffset { register: Register(7), offset: row.cfa_offset };
-            assert_eq!((made.cfa(), made.saved_args_size()), (&cfa, row.args_size), "{pc:#x}");
-            for &(register, saved) in &row.saved {
-                assert_eq!(made.register(Register(register as u16)), Some(expected(saved)), "{pc:#x}");
-            }
-            assert_eq!(made.registers().count(), row.saved.len(), "{pc:#x}");
+            assert_eq!(fde.len(), u64::from(function.size), "{pc:#x}");
+            support::compare(&section, &bases, &fde, described, offset);
         }
     }
     // The list ends, and has every function once.

@@ -1,14 +1,16 @@
 //! Made frames say what tables say, as gimli reads them, and stay where they are while threads make others.
 
-use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EndianSlice, NativeEndian, Pointer, RegisterRule, UnwindSection,
-};
+mod support;
+
+use gimli::{BaseAddresses, EhFrame, EndianSlice, NativeEndian, UnwindSection};
 use sframe_exceptions::arena::{Arena, Pages};
 use sframe_exceptions::synthesize::{CIE, Frame};
-use sframe_format::cfi::{CfiFunction, CfiRow, Saved};
+use sframe_format::cfi::{CfiFunction, Saved};
 use sframe_format::compact::{Handler, Personality, write_whole_table};
 use sframe_format::{Abi, CompactTable};
 use std::alloc::{Layout, alloc_zeroed};
+
+use support::{Function, row};
 
 const TABLE: u64 = 0x40_0000;
 
@@ -24,12 +26,8 @@ impl Pages for Heap {
     fn unmap(_: *mut u8, _: usize) {}
 }
 
-fn row(start: u32, cfa_offset: i64, saved: &[(u32, Saved)]) -> CfiRow {
-    CfiRow { start, cfa_register: 7, cfa_offset, saved: saved.to_vec(), ..CfiRow::default() }
-}
-
 /// Functions with every form of rule.
-fn functions() -> Vec<(u64, CfiFunction, Option<Handler>)> {
+fn functions() -> Vec<Function> {
     let ra = (16, Saved::AtCfa(-8));
     let personality = |indirect| Personality { address: TABLE + 0x100, indirect };
     let of = |rows, signal| CfiFunction { size: 64, signal, key_b: false, rows };
@@ -48,47 +46,20 @@ fn functions() -> Vec<(u64, CfiFunction, Option<Handler>)> {
     ]
 }
 
-fn expected(saved: Saved) -> RegisterRule<usize> {
-    match saved {
-        Saved::AtCfa(offset) => RegisterRule::Offset(offset),
-        Saved::CfaPlus(offset) => RegisterRule::ValOffset(offset),
-        Saved::In(register) => RegisterRule::Register(gimli::Register(register as u16)),
-        Saved::Undefined => RegisterRule::Undefined,
-    }
-}
-
 #[test]
 fn made_frames_say_what_the_table_says() {
     let functions = functions();
     let bytes = write_whole_table(Abi::Amd64, TABLE, &functions).unwrap();
     let table = CompactTable::parse(&bytes[..], TABLE).unwrap();
-    for (start, function, handler) in &functions {
-        for offset in 0..function.size {
-            let pc = start + u64::from(offset);
-            let found = table.look_up_whole(pc).unwrap().unwrap();
+    for described in &functions {
+        for offset in 0..described.1.size {
+            let found = table.look_up_whole(described.0 + u64::from(offset)).unwrap().unwrap();
             let frame = Frame::new(Abi::Amd64, &found).unwrap();
             let section = EhFrame::from(EndianSlice::new(&frame.bytes()[CIE..], NativeEndian));
             let bases = BaseAddresses::default();
             let place = (frame.fde() - CIE).into();
             let fde = section.fde_from_offset(&bases, place, EhFrame::cie_from_offset).unwrap();
-            assert!(fde.contains(pc) && fde.initial_address() == *start, "{pc:#x}");
-            assert_eq!(fde.is_signal_trampoline(), function.signal);
-            let pointer = |handler: &Handler| match handler.personality {
-                Personality { address, indirect: false } => Pointer::Direct(address),
-                Personality { address, indirect: true } => Pointer::Indirect(address),
-            };
-            assert_eq!(fde.personality(), handler.as_ref().map(pointer));
-            let lsda = handler.map(|handler| Pointer::Direct(handler.lsda.unwrap_or(0)));
-            assert_eq!(fde.lsda(), lsda);
-            let mut context = gimli::UnwindContext::new();
-            let made = fde.unwind_info_for_address(&section, &bases, &mut context, pc).unwrap();
-            let row = function.rows.iter().rfind(|row| row.start <= offset).unwrap();
-            let cfa = CfaRule::RegisterAndOffset { register: gimli::Register(7), offset: row.cfa_offset };
-            assert_eq!((made.cfa(), made.saved_args_size()), (&cfa, row.args_size), "{pc:#x}");
-            for &(register, saved) in &row.saved {
-                assert_eq!(made.register(gimli::Register(register as u16)), Some(expected(saved)), "{pc:#x}");
-            }
-            assert_eq!(made.registers().count(), row.saved.len());
+            support::compare(&section, &bases, &fde, described, offset);
         }
     }
 }

@@ -20,46 +20,14 @@ const ROUNDS: usize = 7;
 /// The largest load average over a minute with which figures are recorded.
 const IDLE: f64 = 0.3;
 /// What the profilers are called, and their arguments before the program. `RATE` stands for the rate.
-const PROFILERS: [(&str, &[&str]); 4] = [
+const PROFILERS: [(&str, &str); 4] = [
     (
         "perf record, copies of 32 KiB",
-        &[
-            "perf",
-            "record",
-            "-q",
-            "-e",
-            "cpu-clock",
-            "-F",
-            "RATE",
-            "--call-graph",
-            "dwarf,32768",
-            "-o",
-            "perf.data",
-            "--",
-        ],
+        "perf record -q -e cpu-clock -F RATE --call-graph dwarf,32768 -o perf.data --",
     ),
-    (
-        "perf record, frame pointers",
-        &[
-            "perf",
-            "record",
-            "-q",
-            "-e",
-            "cpu-clock",
-            "-F",
-            "RATE",
-            "--call-graph",
-            "fp",
-            "-o",
-            "perf.data",
-            "--",
-        ],
-    ),
-    ("sframe record", &["sframe", "record", "-F", "RATE", "--format", "folded", "-o", "live.folded", "--"]),
-    (
-        "sframe record --bpf",
-        &["sframe", "record", "--bpf", "-F", "RATE", "--format", "folded", "-o", "live.folded", "--"],
-    ),
+    ("perf record, frame pointers", "perf record -q -e cpu-clock -F RATE --call-graph fp -o perf.data --"),
+    ("sframe record", "sframe record -F RATE --format folded -o live.folded --"),
+    ("sframe record --bpf", "sframe record --bpf -F RATE --format folded -o live.folded --"),
 ];
 
 /// What a run took.
@@ -111,13 +79,13 @@ pub fn overhead(proof: &mut Proof, sframe: &Path) -> Result<()> {
 }
 
 /// The arguments of a profiler.
-fn line(words: &[&str], rate: u32, sframe: &Path) -> Vec<String> {
-    let word = |word: &&str| match *word {
+fn line(words: &str, rate: u32, sframe: &Path) -> Vec<String> {
+    let word = |word| match word {
         "RATE" => rate.to_string(),
         "sframe" => sframe.display().to_string(),
-        other => other.to_owned(),
+        other => str::to_owned(other),
     };
-    words.iter().map(word).collect()
+    words.split(' ').map(word).collect()
 }
 
 fn run(proof: &Proof, profiler: &[String]) -> Result<Run> {
@@ -156,7 +124,7 @@ mod tests {
     fn profilers_get_the_rate_and_the_program() {
         let words = line(PROFILERS[3].1, 99, Path::new("/x/sframe"));
         assert_eq!(words[..5], ["/x/sframe", "record", "--bpf", "-F", "99"]);
-        assert!(PROFILERS.iter().all(|(_, words)| words.contains(&"RATE") && words.ends_with(&["--"])));
+        assert!(PROFILERS.iter().all(|(_, words)| words.contains(" RATE ") && words.ends_with(" --")));
     }
 
     #[test]
