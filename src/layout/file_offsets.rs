@@ -122,12 +122,12 @@ impl Filler<'_, '_, '_> {
             if segment.file_header || segment.program_headers {
                 let start = if segment.file_header { 0 } else { FILE_HEADER_SIZE };
                 segment.offset = start;
-                // Nothing else gives this segment an address, which must fit its offset. A script may give it
-                // a load address.
-                segment.address = start;
-                if segment.load_address == 0 {
-                    segment.load_address = start;
+                // No section gives this segment its address, which must fit its offset. A script may give
+                // it a load address of its own.
+                if segment.load_address == segment.address {
+                    segment.load_address += start;
                 }
+                segment.address += start;
                 segment.file_size = cursor - start;
                 segment.memory_size = cursor - start;
             }
