@@ -4,6 +4,7 @@
 use crate::lex::{Lexer, Mode, Token, TokenKind};
 use crate::source::{Name, Sources, Span};
 use diagnostics::{Code, Diagnostic};
+use std::cell::Cell;
 
 /// Finds an included file. The arguments are its name in the script and the name of the including file. The
 /// result is the name and the text of the file, or why it cannot be read.
@@ -19,11 +20,24 @@ pub const MAX_ERRORS: usize = 20;
 /// Inclusions may be nested this deep.
 const MAX_INCLUDE_DEPTH: usize = 16;
 
+/// A token that the parser has looked at. Most tokens are looked at twice or more before they are read, and
+/// every link reads the default script.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    /// Where the lexer was.
+    position: usize,
+    mode: Mode,
+    token: Token,
+    /// The lexer behind the token.
+    behind: Lexer<'a>,
+}
+
 /// The parser: its position, and its errors so far.
 pub(super) struct Parser<'a, 'i> {
     sources: &'a mut Sources,
     include: &'a mut Include<'i>,
     lexer: Lexer<'a>,
+    seen: Cell<Option<Seen<'a>>>,
     file: u32,
     /// The files around this one, outermost first.
     including: Vec<u32>,
@@ -45,6 +59,7 @@ impl<'a, 'i> Parser<'a, 'i> {
             sources,
             include,
             lexer: Lexer::new(file, text),
+            seen: Cell::new(None),
             file,
             including: Vec::new(),
             diagnostics: Vec::new(),
@@ -64,13 +79,28 @@ impl<'a, 'i> Parser<'a, 'i> {
 
     /// The next token, without reading past it.
     pub(super) fn peek(&self, mode: Mode) -> Token {
-        let mut lexer = self.lexer;
-        lexer.next(mode)
+        self.look(mode).token
     }
 
     /// Reads the next token.
     pub(super) fn next(&mut self, mode: Mode) -> Token {
-        self.lexer.next(mode)
+        let seen = self.look(mode);
+        self.lexer = seen.behind;
+        seen.token
+    }
+
+    fn look(&self, mode: Mode) -> Seen<'a> {
+        let position = self.lexer.position();
+        match self.seen.get() {
+            Some(seen) if seen.position == position && seen.mode == mode => seen,
+            _ => {
+                let mut behind = self.lexer;
+                let token = behind.next(mode);
+                let seen = Seen { position, mode, token, behind };
+                self.seen.set(Some(seen));
+                seen
+            }
+        }
     }
 
     /// The position, for [`Parser::reset`].
@@ -249,6 +279,7 @@ impl<'a, 'i> Parser<'a, 'i> {
             sources: &mut *self.sources,
             include: &mut *self.include,
             lexer: Lexer::new(file, &text),
+            seen: Cell::new(None),
             file,
             including,
             diagnostics: std::mem::take(&mut self.diagnostics),
