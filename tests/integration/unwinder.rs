@@ -9,6 +9,7 @@ on_every_machine![
     the_whole_interface_does_what_libgcc_does,
     registers_come_back_as_they_were,
     interrupted_functions_are_unwound,
+    the_end_of_a_stack_is_shown,
 ];
 
 const REPLACE: &str = "-Wl,--unwind-table=replace";
@@ -127,6 +128,33 @@ fn the_whole_interface_does_what_libgcc_does(machine: &'static Machine) {
     }
     assert!(printed.contains("walked 3 6 6 6\nall 5 1\n"), "{printed}");
     assert!(printed.ends_with("~forced caught-forced ~outer the end\n"), "{printed}");
+}
+
+/// libgcc shows a frame at address 0 behind the outermost one, and Rust's backtraces print it. In static
+/// programs it lacks the FDE of `_start`, so it does not know that this is the outermost one.
+fn the_end_of_a_stack_is_shown(machine: &'static Machine) {
+    let full = need!(unwind_runtime::full(machine));
+    let source = r#"
+#include <stdio.h>
+#include <unwind.h>
+static _Unwind_Reason_Code counts(struct _Unwind_Context *context, void *data) {
+    int *seen = data;
+    ++seen[0];
+    seen[1] = _Unwind_GetIP(context) == 0;
+    return _URC_NO_REASON;
+}
+int main(void) {
+    int seen[2] = {0, 0}, reason = _Unwind_Backtrace(counts, seen);
+    printf("%d: %d, the last at 0: %d\n", reason, seen[0], seen[1]);
+}
+"#;
+    let work = Work::on(machine);
+    let program = work.c("program", source, &["-O2", "-fPIE", "-funwind-tables"]);
+    let printed = [&[][..], &[REPLACE, &full]].map(|options| {
+        work.gcc(&[&["-o", "program", "-pie", &program][..], options].concat()).quiet();
+        work.run("program")
+    });
+    assert_eq!(printed[0], printed[1]);
 }
 
 /// Every callee-saved register has a value of its own while functions throw that use them all, floating point

@@ -91,13 +91,15 @@ impl Context {
         self.cfa.wrapping_sub(self.interrupted.into())
     }
 
-    /// Goes to the caller. `None`: there is none, or the way goes in circles.
+    /// Goes to the caller. `None`: there is none, which address 0 then says, or the way goes in circles.
     ///
     /// # Safety
     /// The row describes the frame, and the stack is that of a thread.
     #[inline]
     pub unsafe fn step(&mut self, row: &Row, signed: impl Fn(u64, u64, bool) -> u64) -> Option<()> {
         if row.has(flags::OUTERMOST) {
+            self.registers[PROGRAM_COUNTER] = 0;
+            (self.function, self.data) = (0, 0);
             return None;
         }
         let cfa = match row.cfa {

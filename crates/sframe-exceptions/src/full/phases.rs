@@ -252,12 +252,18 @@ pub unsafe extern "C" fn backtrace(trace: Trace, argument: *mut c_void, context:
     // SAFETY: as the caller says.
     unsafe {
         let context = Context::begin(context);
+        let mut is_last = false;
         loop {
-            let is_known = rows::find(context, &mut row);
+            is_last = is_last || !rows::find(context, &mut row);
             if trace(&raw mut *context, argument) != NO_REASON {
                 return FATAL_PHASE_1_ERROR;
             }
-            if !is_known || context.step(&row, stripped).is_none() {
+            if is_last {
+                return END_OF_STACK;
+            }
+            is_last = context.step(&row, stripped).is_none();
+            // libgcc shows the end of a stack, too: a frame at address 0.
+            if is_last && context.registers[PROGRAM_COUNTER] != 0 {
                 return END_OF_STACK;
             }
         }
