@@ -14,10 +14,12 @@ use crate::arch::Target;
 use crate::elf::Rela;
 use crate::ids::{FileId, SymbolId};
 use crate::phase::{Inputs, Resolved, SectionStates};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use rayon::prelude::*;
 use sframe_format::cfi::{CfiFunction, CfiRow};
 use sframe_format::compact::{Builder, PlacedFunction, ShapeId, WholeShapes};
-use sframe_format::derive::{CfiEntry, CfiReader, CfiReason, Pointer};
+use sframe_format::derive::{CfiHead, CfiReader, CfiReason, CfiSource, Pointer};
 use sframe_format::{Abi, CompactTable};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -138,8 +140,11 @@ impl UnwindTable {
 }
 
 /// The functions of some objects.
-struct Part {
+struct Part<'a> {
     builder: Builder,
+    /// The shapes of functions without and with language-specific data, by what their rows depend on. Most
+    /// functions begin and end like others, so few FDEs are read to the end.
+    shapes: HashMap<CfiSource<'a>, [Option<ShapeId>; 2], FixedState>,
     functions: Vec<TabledFunction>,
     /// By object.
     counts: Vec<u32>,
@@ -160,7 +165,7 @@ pub fn choose<T: Target>(
     replaces: bool,
 ) -> Option<UnwindTable> {
     let files: Vec<(usize, &FileFrames<'_, T::E>)> = frames.files.iter().enumerate().collect();
-    let parts: Vec<Part> = files.par_chunks(BATCH).map(|batch| encode(link, sections, batch)).collect();
+    let parts: Vec<Part<'_>> = files.par_chunks(BATCH).map(|batch| encode(link, sections, batch)).collect();
     let mut builder = Builder::whole(T::SFRAME_ABI);
     let (mut functions, mut of_file) = (Vec::new(), Vec::new());
     let mut personalities: Vec<(PersonalityKey, PersonalityOf)> = Vec::new();
@@ -211,13 +216,14 @@ fn number(list: &mut Vec<(PersonalityKey, PersonalityOf)>, key: PersonalityKey, 
     }) as u32
 }
 
-fn encode<T: Target>(
+fn encode<'a, T: Target>(
     link: &Resolved<'_, T>,
     sections: &SectionStates,
-    files: &[(usize, &FileFrames<'_, T::E>)],
-) -> Part {
+    files: &[(usize, &FileFrames<'a, T::E>)],
+) -> Part<'a> {
     let mut part = Part {
         builder: Builder::whole(T::SFRAME_ABI),
+        shapes: HashMap::default(),
         functions: Vec::new(),
         counts: Vec::new(),
         personalities: Vec::new(),
@@ -246,7 +252,7 @@ fn encode<T: Target>(
     part
 }
 
-impl Part {
+impl<'a> Part<'a> {
     /// Adds the function of an FDE: its shape, and the number of its personality routine.
     fn add<T: Target>(
         &mut self,
@@ -254,20 +260,31 @@ impl Part {
         file: FileId,
         section: &FrameSection<'_, T::E>,
         fde: &Fde,
-        reader: &mut CfiReader<'_>,
+        reader: &mut CfiReader<'a>,
     ) -> Result<(ShapeId, Option<u32>), Stays> {
         if !fde.function.is_some() {
             return Err(Stays::NoCode);
         }
-        let read = reader.read(fde.offset as usize).map_err(Stays::Says)?.ok_or(Stays::Relocations)?;
+        let at = fde.offset as usize;
+        let head = reader.head(at).map_err(Stays::Says)?.ok_or(Stays::Relocations)?;
+        let known = self.shapes.get(&head.source).copied();
+        let read = if known.is_none() { reader.read(at).map_err(Stays::Says)? } else { None };
         let own = &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize];
-        let has_lsda = expect_pointers(link, section, own, &read)?;
-        let personality = match read.personality {
+        let has_lsda = expect_pointers(link, section, own, &head)?;
+        let personality = match head.personality {
             Some(pointer) => Some(self.personality(link, file, section, fde, &pointer)?),
             None => None,
         };
+        if let Some(shape) = known.and_then(|shapes| shapes[usize::from(has_lsda)]) {
+            return Ok((shape, personality));
+        }
+        let read = match read {
+            Some(read) => read,
+            None => reader.read(at).map_err(Stays::Says)?.ok_or(Stays::Relocations)?,
+        };
         let function = encoded_form(read.function, has_lsda);
         let shape = self.builder.add_whole(&function).map_err(|_| Stays::NoForm)?;
+        self.shapes.entry(head.source).or_default()[usize::from(has_lsda)] = Some(shape);
         Ok((shape, personality))
     }
 
@@ -297,14 +314,14 @@ fn expect_pointers<T: Target>(
     link: &Resolved<'_, T>,
     section: &FrameSection<'_, T::E>,
     relocations: &[Rela<T::E>],
-    read: &CfiEntry<'_>,
+    head: &CfiHead<'_>,
 ) -> Result<bool, Stays> {
-    let code = Pointer { offset: 0, encoding: read.encoding };
+    let code = Pointer { offset: 0, encoding: head.encoding };
     let [first, rest @ ..] = relocations else { return Err(Stays::Relocations) };
     if first.symbol() == 0 || !is_fixed(link, &code) {
         return Err(Stays::Relocations);
     }
-    match (rest, read.lsda) {
+    match (rest, head.lsda) {
         ([], None) => Ok(false),
         ([], Some(pointer)) => {
             let width = super::eh_frame::encoded_width(pointer.encoding.0);
@@ -365,31 +382,27 @@ fn drop_wrong<T: Target>(
         first_of[shape].get_or_insert(*function);
     }
     let representatives: Vec<TabledFunction> = first_of.into_iter().flatten().collect();
-    let read = |function: &TabledFunction, then: &mut dyn FnMut(&CfiFunction)| {
+    let reader = |function: &TabledFunction| {
         let frames = &frames.files[function.file.index()];
-        let section = frames.section_of_fde(function.fde);
-        let mut reader = CfiReader::new(abi, section.bytes, 0);
-        if let Ok(Some(read)) = reader.read(frames.fdes[function.fde as usize].offset as usize) {
-            then(&encoded_form(read.function, has_lsda(frames, function)));
-        }
+        let bytes = frames.section_of_fde(function.fde).bytes;
+        (CfiReader::new(abi, bytes, 0), frames.fdes[function.fde as usize].offset as usize, frames)
     };
     // One function of each shape, behind one another.
     let mut at = 0;
     let mut placed = Vec::with_capacity(representatives.len());
     for function in &representatives {
-        let mut size = 0;
-        read(function, &mut |read| size = read.size);
+        let (mut reader, offset, _) = reader(function);
+        let size = reader.head(offset).ok().flatten().map_or(0, |head| head.source.size);
         placed.push(PlacedFunction { address: at, shape: function.shape, handler: None });
-        at += u64::from(size).max(1);
+        at += size.max(1);
     }
     let bytes = table.shapes.to_bytes(0, &[], &placed).unwrap_or_default();
     let decoded = CompactTable::parse(&bytes[..], 0).ok();
     let wrong = representatives.par_iter().zip(&placed).filter(|(function, place)| {
-        let mut same = false;
-        read(function, &mut |read| {
-            same = decoded.as_ref().is_some_and(|decoded| says_same(decoded, place.address, abi, read));
-        });
-        !same
+        let (mut reader, offset, frames) = reader(function);
+        let (Some(decoded), Ok(Some(read))) = (&decoded, reader.read(offset)) else { return true };
+        let expected = encoded_form(read.function, has_lsda(frames, function));
+        !says_same(decoded, place.address, abi, &expected)
     });
     let wrong: BTreeSet<ShapeId> = wrong.map(|(function, _)| function.shape).collect();
     if wrong.is_empty() {
@@ -408,19 +421,25 @@ fn drop_wrong<T: Target>(
     }
 }
 
-/// Whether a table says what a function says, in every row, at the row's first and last address.
+/// Whether a table says what a function says, at each of its addresses.
 fn says_same(table: &CompactTable<&[u8]>, address: u64, abi: Abi, function: &CfiFunction) -> bool {
     let mut ends = function.rows.iter().skip(1).map(|row| row.start).chain([function.size]);
     let before = function.rows.first().map_or(function.size, |row| row.start);
     let nothing_before = before == 0 || matches!(table.look_up_whole(address), Ok(None));
     nothing_before
         && function.rows.iter().all(|row| {
-            let end = ends.next().unwrap_or(function.size);
-            [row.start, end - 1].into_iter().all(|offset| {
-                let Ok(Some(found)) = table.look_up_whole(address + u64::from(offset)) else { return false };
+            let end = address + u64::from(ends.next().unwrap_or(function.size));
+            let mut at = address + u64::from(row.start);
+            // A row of a long function is several rows of the table.
+            while at < end {
+                let Ok(Some(found)) = table.look_up_whole(at) else { return false };
                 let said = found.row(abi);
                 let flags = (found.rules.signal, found.rules.key_b) == (function.signal, function.key_b);
-                flags && found.function == address && said.says_same(row)
-            })
+                if !flags || found.function != address || !said.says_same(row) {
+                    return false;
+                }
+                at = found.start.saturating_add(found.size.into()).max(at + 1);
+            }
+            true
         })
 }

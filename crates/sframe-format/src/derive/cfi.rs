@@ -73,6 +73,31 @@ pub struct CfiEntry<'a> {
     pub encoding: gimli::DwEhPe,
 }
 
+/// All of an FDE and its CIE but the rows.
+#[derive(Clone, Copy, Debug)]
+pub struct CfiHead<'data> {
+    /// The pointer to its language-specific data, which may be null.
+    pub lsda: Option<Pointer>,
+    /// The pointer to the personality routine, in the CIE.
+    pub personality: Option<Pointer>,
+    /// Encoding of the pointer to the function.
+    pub encoding: gimli::DwEhPe,
+    /// What the rows depend on.
+    pub source: CfiSource<'data>,
+}
+
+/// What the rows of an FDE depend on: those with equal sources are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CfiSource<'data> {
+    /// Bytes of code.
+    pub size: u64,
+    alignments: (u64, i64),
+    return_address: Register,
+    /// Signal frame, key B, a rare augmentation.
+    flags: [bool; 3],
+    instructions: [&'data [u8]; 2],
+}
+
 /// The parts of an FDE and its CIE that `.debug_frame` holds, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CfiParts {
@@ -140,6 +165,24 @@ impl<'data> CfiReader<'data> {
             personality,
             encoding: cie.encoding,
         }))
+    }
+
+    /// What the FDE at this offset says beside its rows. `None`: a CIE is there.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn head(&mut self, offset: usize) -> Result<Option<CfiHead<'data>>, CfiReason> {
+        let Some(Fde { cie, size, lsda, instructions, .. }) = self.entry(offset)? else { return Ok(None) };
+        let source = CfiSource {
+            size,
+            alignments: (cie.code_alignment, cie.data_alignment),
+            return_address: cie.return_address.0.into(),
+            flags: [cie.signal, cie.key_b, cie.unusual],
+            instructions: [cie.instructions.slice(), instructions.slice()],
+        };
+        let Cie { personality, encoding, .. } = cie;
+        let lsda = lsda.filter(|_| personality.is_some());
+        Ok(Some(CfiHead { lsda, personality, encoding, source }))
     }
 
     /// The parts of the FDE at this offset. `None`: there is none that can be read.
@@ -254,4 +297,52 @@ fn read_row(abi: Abi, row: &Row<All>, start: u32) -> Result<CfiRow, CfiReason> {
         return Err(CfiReason::Rule(abi.return_address()));
     }
     Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CfiHead, CfiReader};
+    use crate::abi::Abi;
+    use alloc::vec::Vec;
+
+    /// Adds a record with its length, padded to four bytes.
+    fn record(section: &mut Vec<u8>, body: &[u8]) {
+        let length = body.len().next_multiple_of(4);
+        section.extend((length as u32).to_le_bytes());
+        section.extend(body);
+        section.resize(section.len() + length - body.len(), 0);
+    }
+
+    /// A CIE, and FDEs of these sizes that move the CFA by 16 after so many bytes.
+    fn section(functions: &[(u32, u8)]) -> (Vec<u8>, Vec<usize>) {
+        let mut section = Vec::new();
+        record(&mut section, b"\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01");
+        let mut offsets = Vec::new();
+        for &(size, after) in functions {
+            offsets.push(section.len());
+            let mut body = (section.len() as u32 + 4).to_le_bytes().to_vec();
+            body.extend([0; 4]);
+            body.extend(size.to_le_bytes());
+            body.extend([0, 0x40 | after, 0x0e, 16]);
+            record(&mut section, &body);
+        }
+        (section, offsets)
+    }
+
+    #[test]
+    fn fdes_with_equal_sources_have_equal_rows() {
+        let (bytes, offsets) = section(&[(20, 1), (20, 4), (30, 1), (20, 1)]);
+        let mut reader = CfiReader::new(Abi::Amd64, &bytes, 0);
+        let heads: Vec<CfiHead<'_>> =
+            offsets.iter().map(|&offset| reader.head(offset).unwrap().unwrap()).collect();
+        let functions: Vec<_> =
+            offsets.iter().map(|&offset| reader.read(offset).unwrap().unwrap().function.clone()).collect();
+        for (head, function) in heads.iter().zip(&functions) {
+            let same_source: Vec<bool> = heads.iter().map(|other| other.source == head.source).collect();
+            let same: Vec<bool> = functions.iter().map(|other| other == function).collect();
+            assert_eq!(same_source, same);
+        }
+        assert!(functions[0] == functions[3] && functions[0] != functions[1] && functions[0] != functions[2]);
+        assert!(reader.head(0).unwrap().is_none(), "a CIE is there");
+    }
 }

@@ -37,7 +37,7 @@ use project::{Projection, project};
 use rows::{Columns, Runner};
 use search_table::Header;
 
-pub use cfi::{CfiEntry, CfiParts, CfiReader, CfiReason};
+pub use cfi::{CfiEntry, CfiHead, CfiParts, CfiReader, CfiReason, CfiSource};
 pub use entries::Pointer;
 pub use fde_index::{FdeIndex, Scratch};
 pub use project::Reason;
