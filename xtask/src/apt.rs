@@ -119,9 +119,27 @@ pub fn fetch_alone(view: &Path, options: &[String], package: &str) -> Result<Pat
     files.find(|file| file.extension().is_some_and(|e| e == "deb")).context("apt-get has downloaded nothing")
 }
 
+/// The versions of a package's source, as the lists of packages order them.
+pub fn source_versions(view: &Path, options: &[String], package: &str) -> Result<Vec<String>> {
+    download(view, options, &["source", "-qq", "--print-uris", package], view)?;
+    let mut command = Command::new("apt-cache");
+    for option in options {
+        command.args(["-o", option]);
+    }
+    let said = output(command.args(["showsrc", package]))?;
+    Ok(said.lines().filter_map(|line| line.strip_prefix("Version: ")).map(str::to_owned).collect())
+}
+
 /// Downloads the source of a package as its authors released it, and unpacks it into the folder, without the
-/// folder that encloses everything in the archive. The view's sources are `deb-src` lines.
-pub fn fetch_source(view: &Path, options: &[String], package: &str, folder: &Path) -> Result<()> {
+/// folder that encloses everything in the archive; only files that fit a pattern of `parts`, if there are
+/// any. The view's sources are `deb-src` lines.
+pub fn fetch_source(
+    view: &Path,
+    options: &[String],
+    package: &str,
+    folder: &Path,
+    parts: &[&str],
+) -> Result<()> {
     let archives = view.join("cache/archives");
     let _ = std::fs::remove_dir_all(&archives);
     std::fs::create_dir_all(&archives)?;
@@ -131,7 +149,7 @@ pub fn fetch_source(view: &Path, options: &[String], package: &str, folder: &Pat
     std::fs::create_dir_all(folder)?;
     let mut tar = Command::new("tar");
     tar.arg("-xf").arg(archive).arg("-C").arg(folder).args(["--strip-components=1", "--no-same-owner"]);
-    output(&mut tar).map(drop)
+    output(tar.arg("--wildcards").args(parts)).map(drop)
 }
 
 /// Runs apt-get in a folder with these arguments, which download something. It fetches the lists of packages

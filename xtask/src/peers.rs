@@ -85,7 +85,7 @@ struct Step {
     fetch: fn(&Peers) -> Result<()>,
 }
 
-const STEPS: [Step; 30] = [
+const STEPS: [Step; 33] = [
     Step { name: "binutils that emit SFrame V3 (sid)", for_tests: true, fetch: |p| p.binutils("sid") },
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
     Step {
@@ -119,6 +119,9 @@ const STEPS: [Step; 30] = [
     Step { name: "UPX (sid)", for_tests: false, fetch: Peers::upx },
     Step { name: "glibc's source (experimental)", for_tests: false, fetch: Peers::glibc },
     Step { name: "gcc's tests of exceptions (bookworm)", for_tests: false, fetch: Peers::gcc_tests },
+    Step { name: "LLVM's tests of exceptions (bookworm)", for_tests: false, fetch: Peers::llvm_tests },
+    Step { name: "LLVM's C++ library", for_tests: false, fetch: Peers::llvm_library },
+    Step { name: "Rust's tests (sid)", for_tests: false, fetch: Peers::rust_tests },
     Step { name: "wild", for_tests: false, fetch: Peers::wild },
 ];
 
@@ -301,7 +304,7 @@ impl Peers {
         let view = self.folder.join("apt/source-bookworm");
         let sources = format!("deb-src {} bookworm main\n", apt::mirror()?);
         let options = apt::options(&view, Some(&sources))?;
-        apt::fetch_source(&view, &options, "libffi", &self.folder.join("libffi"))
+        apt::fetch_source(&view, &options, "libffi", &self.folder.join("libffi"), &[])
     }
 
     /// `scripts/ld-version.sh`: a kernel's configuration recognises its linker by it.
@@ -407,7 +410,7 @@ impl Peers {
         // What has left experimental is in sid.
         let sources = format!("deb-src {mirror} experimental main\ndeb-src {mirror} sid main\n");
         let options = apt::options(&view, Some(&sources))?;
-        apt::fetch_source(&view, &options, "glibc", &self.folder.join("glibc"))?;
+        apt::fetch_source(&view, &options, "glibc", &self.folder.join("glibc"), &[])?;
         let root = self.unpack_own(&["bison", "gawk", "python3"])?;
         let bin = root.join("usr/bin");
         for tool in ["gawk", "python3"] {
@@ -447,6 +450,46 @@ impl Peers {
         output(tar.arg("--wildcards").args(PARTS))?;
         std::fs::remove_dir_all(view)?;
         Ok(())
+    }
+
+    /// Tests of LLVM's C++ library and of its unwinder, of the release whose library [`Peers::llvm_library`]
+    /// unpacks.
+    fn llvm_tests(&self) -> Result<()> {
+        const PARTS: [&str; 3] = ["*/libcxxabi/test/*", "*/libcxx/test/support/*", "*/libunwind/test/*"];
+        self.tests("bookworm", |_, _| Ok("llvm-toolchain-14".into()), "llvm-tests", &PARTS)
+    }
+
+    /// The libraries without which clang has gcc's.
+    fn llvm_library(&self) -> Result<()> {
+        self.unpack_own(&["libc++-dev", "libc++abi-dev"]).map(drop)
+    }
+
+    /// Those of this rustc's release, or else of the newest.
+    fn rust_tests(&self) -> Result<()> {
+        let package = |view: &Path, options: &[String]| {
+            let own = output(Command::new("rustc").arg("-V"))?;
+            let own = own.split(' ').nth(1).unwrap_or_default();
+            let versions = apt::source_versions(view, options, "rustc")?;
+            let version = versions.iter().find(|version| version.starts_with(own)).or(versions.last());
+            Ok(format!("rustc={}", version.context("the package client knows no source of rustc")?))
+        };
+        self.tests("sid", package, "rust-tests", &["*/tests/ui/*.rs"])
+    }
+
+    /// Fetches parts of a package's source. What they came from is deleted.
+    fn tests(
+        &self,
+        suite: &str,
+        package: impl Fn(&Path, &[String]) -> Result<String>,
+        folder: &str,
+        parts: &[&str],
+    ) -> Result<()> {
+        let view = self.folder.join("apt/alone-source");
+        let sources = format!("deb-src {} {suite} main\n", apt::mirror()?);
+        let options = apt::options(&view, Some(&sources))?;
+        let package = package(&view, &options)?;
+        apt::fetch_source(&view, &options, &package, &self.folder.join(folder), parts)?;
+        Ok(std::fs::remove_dir_all(view)?)
     }
 
     fn clang(&self) -> Result<()> {

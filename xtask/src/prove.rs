@@ -55,6 +55,7 @@ mod threads;
 mod thunks;
 mod tools;
 mod turns;
+mod unwind_compiler;
 mod unwind_table;
 mod violations;
 mod vmlinux;
@@ -221,10 +222,15 @@ fn subjects() -> Vec<Subject> {
             "Tables in place of .eh_frame: every register at every address of well-known files",
             unwind_table::unwind_table,
         ),
-        Subject::plain(
+        Subject::new(
             "exceptions",
-            "gcc's own tests of exceptions, by one table in place of .eh_frame",
+            "Tests of exceptions by gcc, LLVM, Rust and glibc, by one table in place of .eh_frame",
             exceptions::exceptions,
+        ),
+        Subject::plain(
+            "unwind-compiler",
+            "A C++ compiler with one table in place of .eh_frame, which compiles itself; what its link costs",
+            unwind_compiler::unwind_compiler,
         ),
         Subject::of::<SframeCommand>(
             "light",
