@@ -28,20 +28,23 @@ const OUTERMOST: [&[u8]; 8] = [
     b"runtime.goexit.abi0",
 ];
 /// Functions of Go that go on on a thread's own stack and never return to the goroutine that called them. Go,
-/// too, takes them for the end of the stack.
-pub const LAST_OF_THREAD: [&[u8]; 2] = [b"runtime.mcall", b"runtime.morestack"];
+/// too, takes them for the end of the stack. The last one starts a thread without the C library: what calls
+/// there is the new thread, on a stack where nothing else is.
+pub const LAST_OF_THREAD: [&[u8]; 3] = [b"runtime.mcall", b"runtime.morestack", b"runtime.clone"];
 /// The function of Go in which a thread chooses the goroutine to run next.
 pub const SCHEDULER: &[u8] = b"runtime.schedule";
 /// Functions of Go whose CFI does not hold: they go on on another stack, or have no caller though it names
 /// one.
-const MISDESCRIBED: [&[u8]; 7] = [
+const MISDESCRIBED: [&[u8]; 9] = [
     b"runtime.systemstack",
     b"runtime.mcall",
     b"runtime.morestack",
+    b"runtime.clone",
     b"runtime.asmcgocall",
     b"runtime.cgocallback",
     b"runtime.goexit",
     b"runtime.rt0_go",
+    b"_rt0_amd64_linux",
 ];
 
 /// The most functions whose calls on other stacks are looked for.

@@ -31,6 +31,7 @@ const IN_CALLBACK: u64 = 0x40_024f;
 const IN_CLOCK: u64 = 0x40_02af;
 const IN_SCHEDULE: u64 = 0x40_02c9;
 const GOEXIT: u64 = 0x40_02d1;
+const IN_CLONE: u64 = 0x40_02f4;
 
 const THREAD: u64 = 0x7f00_0000;
 /// Data of the thread, and the goroutines: that with the thread's stack and the one before.
@@ -119,6 +120,16 @@ fn nothing_calls_the_scheduler_that_it_has_chosen() {
     words.set(STACK, &[IN_SCHEDULE, 0, IN_LARGER_STACK]);
     words.set(OTHER, &[0, 0, 0, GOEXIT]);
     assert_eq!(walk(words, 0, Some(THREAD)), (vec![LEAF, IN_SCHEDULE, IN_LARGER_STACK], End::Root));
+}
+
+/// What lies above on its stack is of no caller.
+#[test]
+fn a_thread_that_go_has_started_itself_begins_in_clone() {
+    for above in [0, BEHIND_C, GOEXIT] {
+        let mut words = Words::new(OTHER, BEHIND_LARGER_STACK, 0);
+        words.set(STACK, &[IN_CLONE, above, above]);
+        assert_eq!(walk(words, 0, Some(THREAD)), (vec![LEAF, IN_CLONE], End::Root));
+    }
 }
 
 #[test]

@@ -93,7 +93,7 @@ const CALLERS: [(&str, &[&str]); 38] = [
     ("runtime.cgocallback", &["crosscall2"]),
 ];
 /// The outermost functions of whole stacks.
-const ROOTS: [&str; 8] = [
+const ROOTS: [&str; 9] = [
     "_start",
     "clone3",
     "__clone3",
@@ -101,6 +101,7 @@ const ROOTS: [&str; 8] = [
     "runtime.mstart",
     "runtime.mcall",
     "runtime.morestack",
+    "runtime.clone",
     "runtime.rt0_go",
 ];
 

@@ -503,6 +503,7 @@ mod tests {
             (0x40_0204, back(From::Stack, &[8], 16, saved)),
             (0x40_024f, from_c.map(|back| Back { below: Some(0), ..back })),
             (0x40_02af, back(From::Frame, &[], 16, saved)),
+            (0x40_02f4, None),
         ];
         assert_eq!(switches(), expected.map(|(at, back)| Switch { at, back }));
     }
