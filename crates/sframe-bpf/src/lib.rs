@@ -126,6 +126,14 @@ impl Kernel {
         self.tables.add(file, table)
     }
 
+    /// Gives the kernel the table of a file once more, for another file that has the same one.
+    ///
+    /// # Errors
+    /// The kernel has no room for so many files. The file counts as known from now on.
+    pub fn add_same_table(&mut self, file: u32, other: u32) -> Result<(), String> {
+        self.tables.add_same(file, other)
+    }
+
     /// Gives the kernel the way back from a call that a function of a file makes on another stack. `address`
     /// is the file's own of the instruction behind the call.
     ///

@@ -9,7 +9,7 @@ use crate::layout::Table;
 use aya::Pod;
 use aya::maps::{Array, ArrayOfMaps, MapData};
 use sframe_format::{Abi, CompactTable};
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 /// Bytes of a block.
 const BLOCK: usize = 1 << 18;
@@ -25,7 +25,8 @@ unsafe impl Pod for Block {}
 pub struct Tables {
     blocks: ArrayOfMaps<MapData, Array<MapData, Block>>,
     files: Array<MapData, Table>,
-    known: HashSet<u32>,
+    /// The places of tables by files. `None`: the file has none.
+    known: HashMap<u32, Option<Table>>,
     /// Bytes up to the end of the last table.
     used: usize,
     /// The last block, which new tables fill: its map, and a copy of its bytes.
@@ -35,22 +36,32 @@ pub struct Tables {
 impl Tables {
     /// No tables.
     pub fn new(blocks: ArrayOfMaps<MapData, Array<MapData, Block>>, files: Array<MapData, Table>) -> Self {
-        Self { blocks, files, known: HashSet::new(), used: 0, last: None }
+        Self { blocks, files, known: HashMap::new(), used: 0, last: None }
     }
 
     /// Whether a file was added.
     pub fn knows(&self, file: u32) -> bool {
-        self.known.contains(&file)
+        self.known.contains_key(&file)
     }
 
     /// Records that a file has no table.
     pub fn add_none(&mut self, file: u32) {
-        self.known.insert(file);
+        self.known.entry(file).or_default();
+    }
+
+    /// Records that a file has the same table as another one, which was added before.
+    pub fn add_same(&mut self, file: u32, other: u32) -> Result<(), String> {
+        let description = self.known.get(&other).copied().flatten();
+        self.known.insert(file, description);
+        match description {
+            Some(description) => self.files.set(file, description, 0).map_err(|error| error.to_string()),
+            None => Ok(()),
+        }
     }
 
     /// Adds the table of a file.
     pub fn add(&mut self, file: u32, table: &CompactTable<&[u8]>) -> Result<(), String> {
-        self.known.insert(file);
+        self.add_none(file);
         if table.header().abi != Abi::Amd64 {
             return Err(format!("a table for {}", table.header().abi));
         }
@@ -61,6 +72,7 @@ impl Tables {
         let description = Table::new(table, place).ok_or_else(full)?;
         self.used = start;
         self.push(table.data())?;
+        self.known.insert(file, Some(description));
         // This comes after the bytes, so that no look-up uses a table that is not complete yet.
         self.files.set(file, description, 0).map_err(|error| error.to_string())
     }

@@ -21,7 +21,7 @@ use crate::kernel::{KERNEL, running_build_id};
 use crate::rows::{ReadTime, Rows};
 use crate::running::{Identity, REPLACED, Running};
 use crate::symbols::Symbols;
-use crate::table::Table;
+use crate::table::{Material, Table};
 use hashbrown::{Equivalent, HashMap};
 use sframe_format::abi::Register;
 use sframe_format::{Abi, FileRows, FrameAddress, Module, RegisterRule, Registers, UnwindError};
@@ -65,7 +65,7 @@ pub struct MappedFile {
     /// Its rows, and the same rows for unwinders. A file that cannot be used has none.
     made: Option<Arc<Rows>>,
     rows: Arc<FileRows<Bytes>>,
-    table: OnceCell<Option<Table>>,
+    table: OnceCell<Option<Arc<Table>>>,
     symbols: OnceCell<Symbols>,
     inlines: OnceCell<Option<Inlines>>,
     go_lines: OnceCell<Option<GoLines>>,
@@ -195,6 +195,8 @@ pub struct Files {
     /// When the first file could come.
     since: SystemTime,
     reading: ReadTime,
+    /// The time spent making tables.
+    making: ReadTime,
 }
 
 impl Files {
@@ -209,6 +211,7 @@ impl Files {
             jit_objects: RefCell::default(),
             since: SystemTime::now(),
             reading: ReadTime::new(options.measure),
+            making: ReadTime::new(options.measure),
             options,
         }
     }
@@ -461,14 +464,38 @@ impl Files {
         }
     }
 
-    /// A file's compact table, which is made on first use.
+    /// The time spent making tables, if it was measured. Another thread may have spent it.
+    pub(crate) fn making(&self) -> Duration {
+        self.making.total()
+    }
+
+    /// A file's compact table, if it has been made.
     pub fn table(&self, id: FileId) -> Option<&Table> {
+        self.get(id)?.table.get()?.as_deref()
+    }
+
+    /// A file's compact table, which this makes unless another thread has done so.
+    pub fn make_table(&self, id: FileId) -> Option<&Table> {
+        if !self.get(id)?.has_table() {
+            self.set_table(id, self.material(id)?.make().map(Arc::new));
+        }
+        self.table(id)
+    }
+
+    /// What a file's compact table is made of. `None`: the file cannot be used.
+    pub(crate) fn material(&self, id: FileId) -> Option<Material> {
         let file = self.get(id)?;
-        let make = || {
-            let (image, rows) = (file.image.as_deref().ok()?, file.made.as_ref()?);
-            Table::new(image, rows, self.options.sources)
-        };
-        file.table.get_or_init(|| self.reading.of(make)).as_ref()
+        let (image, rows) = (file.image.as_ref().ok()?, file.made.as_ref()?);
+        let (image, rows) = (Arc::clone(image), Arc::clone(rows));
+        Some(Material { image, rows, sources: self.options.sources, making: self.making.clone() })
+    }
+
+    /// Records the compact table that was made for a file. `None`: it has none.
+    pub(crate) fn set_table(&self, id: FileId, table: Option<Arc<Table>>) {
+        if let Some(file) = self.get(id) {
+            // The first one stays.
+            let _ = file.table.set(table);
+        }
     }
 }
 

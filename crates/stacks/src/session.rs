@@ -236,7 +236,7 @@ impl Session {
         self.statistics.coverage.finish();
         self.statistics.cache = self.cache.statistics();
         self.statistics.whole = self.started.elapsed();
-        self.statistics.reading = self.files.reading();
+        self.statistics.reading = self.files.reading() + self.files.making();
         self.statistics.processes = self.processes.most();
         (self.files, self.statistics)
     }

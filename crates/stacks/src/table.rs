@@ -2,12 +2,48 @@
 
 use crate::bytes::Bytes;
 use crate::code::switch::Switch;
-use crate::image::{Image, RowSection, Sources};
-use crate::rows::Rows;
+use crate::image::{Image, RowSection, Segment, Sources};
+use crate::rows::{ReadTime, Rows};
 use sframe_format::compact::write_table;
 use sframe_format::write::Function;
 use sframe_format::{Abi, CompactTable, Section, Source};
 use std::ops::Range;
+use std::sync::Arc;
+
+/// What the table of a file is made of. Any thread may make it.
+pub(crate) struct Material {
+    pub image: Arc<Image>,
+    pub rows: Arc<Rows>,
+    pub sources: Sources,
+    pub making: ReadTime,
+}
+
+/// What files with the same table have in common: the build-id, and for those that a tool has changed without
+/// a new one, the size and the segments with code.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Content {
+    build_id: Vec<u8>,
+    size: usize,
+    code: Vec<Segment>,
+}
+
+impl Material {
+    /// Makes the table. `None`: the file has no rows.
+    pub fn make(&self) -> Option<Table> {
+        self.making.of(|| Table::new(&self.image, &self.rows, self.sources))
+    }
+
+    /// Bytes of code.
+    pub fn code_size(&self) -> u64 {
+        self.image.code().map(|segment| segment.size).fold(0, u64::saturating_add)
+    }
+
+    /// By what another file is known to have the same table. `None`: it has no build-id.
+    pub fn content(&self) -> Option<Content> {
+        let build_id = self.image.build_id()?.to_vec();
+        Some(Content { build_id, size: self.image.bytes().len(), code: self.image.code().collect() })
+    }
+}
 
 /// The compact table of a file.
 pub struct Table {
@@ -69,6 +105,11 @@ impl Table {
         by_instructions.sort_by_key(|range| range.start);
         let (bytes, switches) = (bytes.into(), Vec::new());
         (!functions.is_empty()).then_some(Self { bytes, address: 0, source, by_instructions, switches })
+    }
+
+    /// Its size in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
     }
 
     /// The source of the rows at the file's address `own`.

@@ -50,6 +50,7 @@ fn a_caller_that_no_call_precedes_is_none() {
     ] {
         let mut session = Session::new(Abi::Amd64, Settings::default());
         let file = session.files_mut().open_here(Path::new(&fixture("tests/fixtures/undescribed")), None);
+        assert!(session.files().make_table(file).is_some());
         session.map_whole(10, file, |_| Some(0));
         let bytes = record(KernelEnd::Root, &[], &[&[LEAF], callers].concat());
         let mut seen = Vec::new();
@@ -71,6 +72,7 @@ fn what_was_unwound_by_the_rows_of_another_file_is_cut_off() {
     let stacks = |range: std::ops::Range<u64>, bias: Option<u64>| {
         let mut session = Session::new(Abi::Amd64, Settings::default());
         let file = session.files_mut().open_here(Path::new(&fixture("tests/fixtures/undescribed")), None);
+        assert!(session.files().make_table(file).is_some());
         session.map_whole(10, file, |_| Some(0));
         let stale = [Former { range, file: bias.map(|bias| (file, bias)) }];
         let bytes = record(KernelEnd::Root, &[], &[LEAF, IN_WORK, IN_START]);

@@ -56,8 +56,9 @@ pub struct Common {
     pub on_exec: bool,
     /// Whether threads and processes that the sampled ones start are sampled, too.
     pub inherit: bool,
-    /// Whether records have the time of the clock that BPF programs read.
-    pub monotonic: bool,
+    /// Whether a BPF program unwinds. Then records have the time of the clock that it reads, and an event of
+    /// its own tells of processes.
+    pub in_kernel: bool,
     /// Whether the kernel tells when threads get and leave a processor.
     pub switches: bool,
 }
@@ -69,8 +70,8 @@ impl Common {
             sys::perf_event_attr { size: size_of::<sys::perf_event_attr>() as u32, ..Default::default() };
         attribute.set_disabled(1);
         attribute.set_exclude_hv(1);
-        attribute.set_use_clockid(self.monotonic.into());
-        attribute.clockid = if self.monotonic { libc::CLOCK_MONOTONIC } else { 0 };
+        attribute.set_use_clockid(self.in_kernel.into());
+        attribute.clockid = if self.in_kernel { libc::CLOCK_MONOTONIC } else { 0 };
         attribute
     }
 
@@ -84,11 +85,45 @@ impl Common {
         attribute
     }
 
-    /// A sampled event. The `first` also tells of processes and what they map.
-    pub fn sampled(&self, choice: &Choice, first: bool) -> sys::perf_event_attr {
+    /// An event that counts nothing, and tells of processes and what they map.
+    pub fn news(&self) -> sys::perf_event_attr {
+        let mut attribute = self.of_threads();
+        (attribute.type_, attribute.config) = (sys::PERF_TYPE_SOFTWARE, sys::PERF_COUNT_SW_DUMMY.into());
+        attribute.set_exclude_kernel(1);
+        // There are no samples, which alone have the other fields.
+        attribute.sample_type &= !(format::CALLCHAIN | format::REGS_USER | format::STACK_USER);
+        self.tell(&mut attribute);
+        attribute
+    }
+
+    /// An event of the sampled threads, whose records have the fields of samples.
+    fn of_threads(&self) -> sys::perf_event_attr {
         let mut attribute = self.blank();
         attribute.sample_type = SAMPLE;
         attribute.set_sample_id_all(1);
+        attribute.set_inherit(self.inherit.into());
+        attribute.set_enable_on_exec(self.on_exec.into());
+        attribute
+    }
+
+    /// Makes an event tell of processes and what they map.
+    fn tell(&self, attribute: &mut sys::perf_event_attr) {
+        for set in [
+            sys::perf_event_attr::set_mmap,
+            sys::perf_event_attr::set_mmap2,
+            sys::perf_event_attr::set_comm,
+            sys::perf_event_attr::set_comm_exec,
+            sys::perf_event_attr::set_task,
+        ] {
+            set(attribute, 1);
+        }
+        attribute.set_build_id(self.features.build_id.into());
+    }
+
+    /// A sampled event. The `first` also tells of processes and what they map, if no other event does, and of
+    /// threads that wait.
+    pub fn sampled(&self, choice: &Choice, first: bool) -> sys::perf_event_attr {
+        let mut attribute = self.of_threads();
         (attribute.type_, attribute.config) = choice.kind;
         match choice.period {
             Some(period) => attribute.__bindgen_anon_1.sample_period = period,
@@ -97,18 +132,9 @@ impl Common {
                 attribute.set_freq(1);
             }
         }
-        attribute.set_inherit(self.inherit.into());
-        attribute.set_enable_on_exec(self.on_exec.into());
-        for set in [
-            sys::perf_event_attr::set_mmap,
-            sys::perf_event_attr::set_mmap2,
-            sys::perf_event_attr::set_comm,
-            sys::perf_event_attr::set_comm_exec,
-            sys::perf_event_attr::set_task,
-        ] {
-            set(&mut attribute, first.into());
+        if first && !self.in_kernel {
+            self.tell(&mut attribute);
         }
-        attribute.set_build_id((first && self.features.build_id).into());
         attribute.set_context_switch((first && self.switches).into());
         attribute.set_exclude_callchain_user(1);
         attribute.set_exclude_idle(1);

@@ -3,6 +3,9 @@
 //! The events of a processor write into one ring. It belongs to an event of this process that counts nothing,
 //! so that it stays when sampled threads end, and that wakes the reader when a quarter of the ring is full.
 //! All rings have the same size: one that is needed, or less where the user may not have so much.
+//!
+//! With a BPF program, what the kernel tells of processes comes in rings of its own, which wake the reader at
+//! once: the program should know what a process has mapped before the process ends.
 
 use super::attribute::{Common, FEATURES, Of, SAMPLE, open, processors, registers};
 use super::choice::Choice;
@@ -10,6 +13,7 @@ use super::descriptors;
 use super::request::Request;
 use super::ring::{Ring, sizes};
 use crate::event::{Layout, Record};
+use perf_event_open_sys::bindings as sys;
 use sframe_format::Abi;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -24,6 +28,8 @@ const PART: u64 = 8;
 const LEAST_SAMPLES: usize = 8;
 /// How many samples a second an event without a frequency is expected to have.
 const USUAL_RATE: u64 = 4000;
+/// Bytes of a ring for what the kernel tells of processes.
+const NEWS: usize = 1 << 18;
 /// Bytes of a sample besides the stack: registers, and the frames of the kernel.
 const BESIDE_STACK: u32 = 1024;
 /// How often the list of threads is read again for those that started meanwhile.
@@ -55,11 +61,22 @@ impl Refused {
     }
 }
 
-/// Open events.
-pub struct Events {
-    events: Vec<OwnedFd>,
+/// Events of this process that own rings, by the numbers of their processors.
+#[derive(Default)]
+struct Owned {
+    processors: Vec<i32>,
     owners: Vec<OwnedFd>,
     rings: Vec<Ring>,
+}
+
+/// Open events.
+pub struct Events {
+    /// Sampled events, with their numbers.
+    events: Vec<(usize, OwnedFd)>,
+    owned: Owned,
+    /// Events that tell of processes, and their rings, if a BPF program unwinds.
+    news: Vec<OwnedFd>,
+    news_owned: Owned,
     /// The numbers of events by those that the kernel gave them.
     numbers: BTreeMap<u64, usize>,
     /// The layout of their records.
@@ -74,15 +91,14 @@ pub struct Events {
 
 impl Events {
     /// Opens the events that a request asks for. They count from [`Events::enable`] on; those of a command's
-    /// threads count from when it is executed. With `monotonic`, records have the time of the clock that BPF
-    /// programs read.
+    /// threads count from when it is executed. `in_kernel`: a BPF program unwinds.
     ///
     /// # Errors
     /// The kernel does not allow it.
     pub fn open(
         abi: Abi,
         request: &Request,
-        (monotonic, on_exec): (bool, bool),
+        (in_kernel, on_exec): (bool, bool),
         scope: &Scope<'_>,
     ) -> Result<Self, Refused> {
         descriptors::raise_limit();
@@ -105,7 +121,7 @@ impl Events {
                 stack_size: request.stack_size.unwrap_or(STACK),
                 on_exec: on_exec && inherit,
                 inherit,
-                monotonic,
+                in_kernel,
                 switches: request.off_cpu,
             };
             if request.off_cpu && !features.kernel {
@@ -113,10 +129,12 @@ impl Events {
             }
             let choices = choices(request, features.cycles);
             let tried = (0..).zip(&choices);
-            let allowed: io::Result<Vec<OwnedFd>> =
-                tried.map(|(number, choice)| open(&common.sampled(choice, number == 0), of, 0)).collect();
+            let news = in_kernel.then(|| common.news());
+            let sampled = tried.map(|(number, choice)| common.sampled(choice, number == 0));
+            let mut all = sampled.chain(news);
+            let allowed: io::Result<()> = all.try_for_each(|attribute| open(&attribute, of, 0).map(drop));
             match allowed {
-                Ok(_) => {
+                Ok(()) => {
                     let scope = (scope, of);
                     return Self::open_all(common, request.stack_size.is_none(), choices, scope);
                 }
@@ -135,9 +153,11 @@ impl Events {
         (scope, of): (&Scope<'_>, Of<'_>),
     ) -> Result<Self, Refused> {
         let other = |error: io::Error| Refused::new(explain_any(&error));
-        let (owners, rings) = rings(&common, &choices).map_err(other)?;
+        let owned = rings(&common, &choices).map_err(other)?;
+        let news_owned =
+            if common.in_kernel { rings_of(&common, NEWS, 1).map_err(other)? } else { Owned::default() };
         if may_copy_less {
-            common.stack_size = fitting(common.stack_size, rings.first().map_or(0, |(_, ring)| ring.size()));
+            common.stack_size = fitting(common.stack_size, owned.rings.first().map_or(0, Ring::size));
         }
         let layout = Layout {
             endian: common.abi.endian(),
@@ -148,26 +168,19 @@ impl Events {
             user_registers: registers(common.abi),
         };
         let (with_kernel, stack_size) = (common.features.kernel, common.stack_size);
-        let (processors, rings): (Vec<i32>, Vec<Ring>) = rings.into_iter().unzip();
-        let (events, numbers) = (Vec::new(), BTreeMap::new());
-        let mut all = Self { events, owners, rings, numbers, layout, choices, with_kernel, stack_size };
+        let (events, news, numbers) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut all =
+            Self { events, owned, news, news_owned, numbers, layout, choices, with_kernel, stack_size };
         match scope {
-            Scope::Threads(list) => all.open_threads(&common, &processors, *list)?,
-            Scope::Processors | Scope::Group(_) => {
-                all.open_for(&common, &processors, of).map_err(other)?;
-            }
+            Scope::Threads(list) => all.open_threads(&common, *list)?,
+            Scope::Processors | Scope::Group(_) => all.open_for(&common, of).map_err(other)?,
         }
         Ok(all)
     }
 
     /// Opens the events of threads. New threads of a thread without events have none either, so the list is
     /// read again until nothing is new.
-    fn open_threads(
-        &mut self,
-        common: &Common,
-        processors: &[i32],
-        list: &dyn Fn() -> Vec<u32>,
-    ) -> Result<(), Refused> {
+    fn open_threads(&mut self, common: &Common, list: &dyn Fn() -> Vec<u32>) -> Result<(), Refused> {
         let mut known = BTreeSet::new();
         for _ in 0..ROUNDS {
             let threads = list();
@@ -176,10 +189,10 @@ impl Events {
                 if !known.insert(thread) {
                     continue;
                 }
-                self.open_for(common, processors, Of::Thread(thread)).map_err(|error| {
+                self.open_for(common, Of::Thread(thread)).map_err(|error| {
                     let too_many = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
                     let message = if too_many {
-                        descriptors::too_many(threads.len(), processors.len(), &error)
+                        descriptors::too_many(threads.len(), self.owned.rings.len(), &error)
                     } else {
                         explain_any(&error)
                     };
@@ -194,42 +207,24 @@ impl Events {
     }
 
     /// Opens all events of a thread or of all threads, on all processors.
-    fn open_for(&mut self, common: &Common, processors: &[i32], of: Of<'_>) -> io::Result<()> {
-        for (&processor, owner) in processors.iter().zip(&self.owners) {
-            for (number, choice) in self.choices.iter().enumerate() {
-                let event = match open(&common.sampled(choice, number == 0), of, processor) {
-                    Ok(event) => event,
-                    // The processor is offline, or the thread has ended.
-                    Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ESRCH)) => {
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                };
-                let mut id = 0u64;
-                // SAFETY: both are open events of one processor; the kernel writes one number.
-                let set = unsafe {
-                    let set =
-                        perf_event_open_sys::ioctls::SET_OUTPUT(event.as_raw_fd(), owner.as_raw_fd() as _);
-                    if set < 0 {
-                        set
-                    } else {
-                        perf_event_open_sys::ioctls::ID(event.as_raw_fd(), &raw mut id)
-                    }
-                };
-                if set < 0 {
-                    return Err(io::Error::last_os_error());
-                }
+    fn open_for(&mut self, common: &Common, of: Of<'_>) -> io::Result<()> {
+        let attributes: Vec<_> =
+            (0..).zip(&self.choices).map(|(number, choice)| common.sampled(choice, number == 0)).collect();
+        for (number, attribute) in attributes.iter().enumerate() {
+            open_each(attribute, of, &self.owned, |event, id| {
                 self.numbers.insert(id, number);
-                self.events.push(event);
-            }
+                self.events.push((number, event));
+            })?;
+        }
+        if common.in_kernel {
+            open_each(&common.news(), of, &self.news_owned, |event, _| self.news.push(event))?;
         }
         Ok(())
     }
 
     /// The events of the processors' time, where a BPF program may run.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let time = self.events.chunks(self.choices.len().max(1)).filter_map(|chunk| chunk.first());
-        time.map(AsFd::as_fd)
+        self.events.iter().filter(|(number, _)| *number == 0).map(|(_, event)| event.as_fd())
     }
 
     /// Makes all events count.
@@ -237,7 +232,7 @@ impl Events {
     /// # Errors
     /// The kernel's, as a sentence.
     pub fn enable(&self) -> Result<(), String> {
-        for event in &self.events {
+        for event in self.news.iter().chain(self.events.iter().map(|(_, event)| event)) {
             // SAFETY: it is an open event.
             if unsafe { perf_event_open_sys::ioctls::ENABLE(event.as_raw_fd(), 0) } < 0 {
                 return Err(explain_any(&io::Error::last_os_error()));
@@ -251,15 +246,18 @@ impl Events {
         Numbers { layout: self.layout, by_id: self.numbers.clone() }
     }
 
-    /// Moves all records to the end of `batch`.
-    pub fn empty(&mut self, batch: &mut Vec<u8>) {
-        self.rings.iter_mut().for_each(|ring| ring.empty(batch));
+    /// Moves all records to the end of `batch`. Whether there is news of processes in rings of its own.
+    pub fn empty(&mut self, batch: &mut Vec<u8>) -> bool {
+        self.owned.rings.iter_mut().for_each(|ring| ring.empty(batch));
+        let before = batch.len();
+        self.news_owned.rings.iter_mut().for_each(|ring| ring.empty(batch));
+        batch.len() > before
     }
 
-    /// Waits until a ring fills, and for this time at most.
+    /// Waits until a ring fills or there is news, and for this time at most.
     pub fn wait(&self, time: Duration) {
         let poll = |owner: &OwnedFd| libc::pollfd { fd: owner.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let mut polled: Vec<_> = self.owners.iter().map(poll).collect();
+        let mut polled: Vec<_> = self.owned.owners.iter().chain(&self.news_owned.owners).map(poll).collect();
         let time = i32::try_from(time.as_millis()).unwrap_or(i32::MAX);
         // SAFETY: the kernel writes only to this list. If a signal ends the wait, the rings are read earlier.
         unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, time) };
@@ -298,19 +296,45 @@ fn fitting(stack: u32, ring: usize) -> u32 {
     halves.clone().find(|&stack| room(stack) >= LEAST_SAMPLES).or(halves.last()).unwrap_or(stack)
 }
 
-/// The owners of rings, and the rings with the numbers of their processors.
-type OwnedRings = (Vec<OwnedFd>, Vec<(i32, Ring)>);
+/// Opens an event for each ring, which it writes to, and passes it on with the number that the kernel gave
+/// it.
+fn open_each(
+    attribute: &sys::perf_event_attr,
+    of: Of<'_>,
+    owned: &Owned,
+    mut take: impl FnMut(OwnedFd, u64),
+) -> io::Result<()> {
+    for (&processor, owner) in owned.processors.iter().zip(&owned.owners) {
+        let event = match open(attribute, of, processor) {
+            Ok(event) => event,
+            // The processor is offline, or the thread has ended.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ESRCH)) => continue,
+            Err(error) => return Err(error),
+        };
+        let mut id = 0u64;
+        // SAFETY: both are open events of one processor; the kernel writes one number.
+        let set = unsafe {
+            let set = perf_event_open_sys::ioctls::SET_OUTPUT(event.as_raw_fd(), owner.as_raw_fd() as _);
+            if set < 0 { set } else { perf_event_open_sys::ioctls::ID(event.as_raw_fd(), &raw mut id) }
+        };
+        if set < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        take(event, id);
+    }
+    Ok(())
+}
 
 /// The owner and the ring of each processor. The rings of all have the same size: if the first ones took what
 /// they can get, nothing would be left for the last.
-fn rings(common: &Common, choices: &[Choice]) -> io::Result<OwnedRings> {
+fn rings(common: &Common, choices: &[Choice]) -> io::Result<Owned> {
     let rate = |choice: &Choice| if choice.period.is_some() { USUAL_RATE } else { common.frequency };
     let rate: u64 = choices.iter().map(rate).sum();
     let record = (common.stack_size + BESIDE_STACK) as usize;
     let samples = usize::try_from(rate / PART).unwrap_or(usize::MAX).max(2 * LEAST_SAMPLES);
     let mut failed = io::Error::from(io::ErrorKind::OutOfMemory);
     for size in sizes(record.saturating_mul(samples)) {
-        match rings_of(common, size) {
+        match rings_of(common, size, size as u32 / 4) {
             Ok(rings) => return Ok(rings),
             Err(error) => failed = error,
         }
@@ -318,19 +342,21 @@ fn rings(common: &Common, choices: &[Choice]) -> io::Result<OwnedRings> {
     Err(failed)
 }
 
-fn rings_of(common: &Common, size: usize) -> io::Result<OwnedRings> {
-    let (mut owners, mut rings) = (Vec::new(), Vec::new());
-    let attribute = common.owner(size as u32 / 4);
+/// A ring of a size for each processor, which wakes the reader when so many bytes wait there.
+fn rings_of(common: &Common, size: usize, watermark: u32) -> io::Result<Owned> {
+    let mut all = Owned::default();
+    let attribute = common.owner(watermark);
     for processor in 0..processors() as i32 {
         let owner = match open(&attribute, Of::Thread(0), processor) {
             Ok(owner) => owner,
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
             Err(error) => return Err(error),
         };
-        rings.push((processor, Ring::new(&owner, size)?));
-        owners.push(owner);
+        all.rings.push(Ring::new(&owner, size)?);
+        all.owners.push(owner);
+        all.processors.push(processor);
     }
-    Ok((owners, rings))
+    Ok(all)
 }
 
 /// Why the kernel takes no samples of these events, and what helps.

@@ -6,7 +6,9 @@
 //! the event samples registers and a copy of the stack.
 
 use super::events::Events;
+use super::request::Target;
 use super::stale::{Stale, now};
+use super::tables::{Ready, Tables};
 use crate::code::switch::{Back, FramePointer, From, Switch};
 use crate::event::Event;
 use crate::files::FileId;
@@ -33,6 +35,7 @@ pub struct InKernel {
     changed: BTreeSet<u32>,
     /// Files that a stack has passed through, of which the kernel has no table.
     wanted: BTreeSet<u32>,
+    tables: Tables,
     stale: Stale,
 }
 
@@ -61,6 +64,7 @@ impl InKernel {
         let (kernel, stacks) = Kernel::load(both)?;
         Ok(Self {
             kernel,
+            tables: Tables::start()?,
             stacks: Some(stacks),
             changed: BTreeSet::new(),
             wanted: BTreeSet::new(),
@@ -68,19 +72,18 @@ impl InKernel {
         })
     }
 
-    /// Gives the kernel the table of the file that a command will execute, before it runs. Only the process
-    /// tells what else it maps.
-    pub(super) fn prepare(&mut self, session: &mut Session, words: &[OsString]) {
-        let Some(path) = words.first().and_then(|word| executed(Path::new(word))) else { return };
-        let Ok(image) = Image::open(&path) else { return };
-        if image.code().map(|segment| segment.size).sum::<u64>() > MOST_PREPARED {
-            return;
+    /// Gives the kernel the tables that are sure to be needed, before a command runs: that of the file which
+    /// it will execute, and the vDSO's, since all processes have that. Only the process tells what else it
+    /// maps.
+    pub(super) fn prepare(&mut self, session: &mut Session, target: &Target) {
+        let vdso = session.files_mut().open(b"[vdso]", None, None);
+        self.tables.ask(session.files(), vdso);
+        if let Target::Command(words) = target
+            && let Some(file) = own_file(session, words)
+        {
+            self.tables.ask(session.files(), file);
         }
-        // Its mapping names it by the path and the build-id.
-        let running = Running { pid: std::process::id(), range: 0..0, identity: None };
-        let stored = path.as_os_str().as_bytes();
-        let file = session.files_mut().open(stored, image.build_id(), Some(&running));
-        self.wanted.insert(file.0);
+        self.tables.wait();
         self.send_tables(session);
     }
 
@@ -138,22 +141,30 @@ impl InKernel {
         }
     }
 
-    /// Gives the kernel the tables that stacks need. Errors are ignored, because such stacks are unwound in
-    /// user space.
+    /// Asks for the tables that stacks need, and gives the kernel those that have been made meanwhile. Errors
+    /// are ignored, because such stacks are unwound in user space.
     pub(super) fn send_tables(&mut self, session: &Session) {
+        let files = session.files();
         for file in std::mem::take(&mut self.wanted) {
-            let made = session.files().table(FileId(file));
-            match made.and_then(|made| Some((made, made.table()?))) {
+            self.tables.ask(files, FileId(file));
+        }
+        while let Some(Ready { file, first, table }) = self.tables.ready() {
+            files.set_table(file, table.clone());
+            match table.as_ref().and_then(|made| Some((made, made.table()?))) {
                 Some((made, table)) => {
                     // They come first, so that no stack ends where one of them goes on.
                     for switch in &made.switches {
                         if let Some(way) = way_back(switch) {
-                            drop(self.kernel.add_way_back(file, switch.at, &way));
+                            drop(self.kernel.add_way_back(file.0, switch.at, &way));
                         }
                     }
-                    drop(self.kernel.add_table(file, &table));
+                    drop(if first == file {
+                        self.kernel.add_table(file.0, &table)
+                    } else {
+                        self.kernel.add_same_table(file.0, first.0)
+                    });
                 }
-                None => self.kernel.add_none(file),
+                None => self.kernel.add_none(file.0),
             }
         }
     }
@@ -190,6 +201,18 @@ impl InKernel {
         let (table_memory, table_bytes) = self.kernel.table_bytes();
         Ok(KernelReport { ends, frames, run_time, table_memory, table_bytes })
     }
+}
+
+/// The file that a command executes, if it is not too large to be read before that.
+fn own_file(session: &mut Session, words: &[OsString]) -> Option<FileId> {
+    let path = executed(Path::new(words.first()?))?;
+    let image = Image::open(&path).ok()?;
+    if image.code().map(|segment| segment.size).fold(0, u64::saturating_add) > MOST_PREPARED {
+        return None;
+    }
+    // Its mapping names it by the path and the build-id.
+    let running = Running { pid: std::process::id(), range: 0..0, identity: None };
+    Some(session.files_mut().open(path.as_os_str().as_bytes(), image.build_id(), Some(&running)))
 }
 
 /// The file that a command executes: at a path, or in a folder of `PATH`.

@@ -11,12 +11,15 @@
 //! few users may have one, and it also samples programs that nobody asked for ([`members`] drops these).
 //!
 //! With a BPF program in the kernel ([`InKernel`]), the stacks that it has unwound come through a ring of
-//! their own and join the batches.
+//! their own and join the batches. What the kernel tells of processes then wakes the thread that empties
+//! rings at once, and both threads run [`early`], so that the program knows a process before it ends. A third
+//! thread makes the tables of files ([`tables`]).
 
 mod attribute;
 mod choice;
 mod descriptors;
 mod drain;
+mod early;
 mod events;
 mod kernel;
 mod members;
@@ -25,6 +28,7 @@ mod request;
 mod ring;
 mod stale;
 mod sync;
+mod tables;
 mod target;
 mod unwinder;
 
@@ -35,6 +39,7 @@ use crate::running::Line;
 use crate::session::{Session, Settings, Stack};
 use crate::statistics::Statistics;
 pub use choice::Choice;
+use early::Early;
 use events::{Events, Scope};
 pub use kernel::{InKernel, KernelReport, RunTime};
 use members::Members;
@@ -49,14 +54,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
+use tables::no_thread;
 use target::Started;
 pub use unwinder::Progress;
-use unwinder::{TICK, UNWOUND, Unwinder, pass_on};
+use unwinder::{SHORT_TICK, TICK, UNWOUND, Unwinder, pass_on};
 
+/// How long after news of processes the rings are read again. What other processors write at the same time
+/// is complete by then, and the program in the kernel may learn of the news.
+const SETTLES: Duration = Duration::from_micros(50);
 /// The largest number of batches that wait for the unwinder.
 const QUEUE: usize = 64;
-/// The same with a program in the kernel, which should learn of mappings soon.
-const SHORT_TICK: Duration = Duration::from_millis(10);
 /// The architecture of this machine, if it has SFrame.
 pub const NATIVE: Option<Abi> = if cfg!(target_arch = "x86_64") {
     Some(Abi::Amd64)
@@ -110,9 +117,7 @@ pub fn record(
     }
     if let Some(in_kernel) = &mut in_kernel {
         in_kernel.attach(&events)?;
-        if let Target::Command(words) = &request.target {
-            in_kernel.prepare(&mut session, words);
-        }
+        in_kernel.prepare(&mut session, &request.target);
     }
     let mut time = counter(request, &started);
     let by_processor =
@@ -137,6 +142,7 @@ pub fn record(
             finished.store(true, Ordering::Release);
             return Err(error);
         }
+        let _early = in_kernel.is_some().then(Early::start);
         let mut unwinder = Unwinder::new(&mut session, in_kernel.as_mut(), numbers, members);
         unwinder.run(&receiver, request, &mut started, stop, &finished, progress, take);
         Ok(())
@@ -226,11 +232,6 @@ fn sampled(choices: &[Choice], request: &Request, statistics: &Statistics) -> Op
     Some(Duration::from_nanos(nanoseconds))
 }
 
-/// Why there is no thread to empty the rings, and what helps.
-fn no_thread(error: &io::Error) -> String {
-    format!("no thread can be started: {error}; raise `ulimit -u` or `ulimit -v`")
-}
-
 /// Empties the rings into batches until `finished` is set.
 fn empty_rings(
     events: &mut Events,
@@ -239,11 +240,12 @@ fn empty_rings(
     finished: &AtomicBool,
 ) {
     let tick = if stacks.is_some() { SHORT_TICK } else { TICK };
+    let _early = stacks.is_some().then(Early::start);
     loop {
         // Read this before the rings are emptied, so that nothing is left in them at the end.
         let last = finished.load(Ordering::Acquire);
         let mut batch = Vec::new();
-        events.empty(&mut batch);
+        let news = events.empty(&mut batch);
         if let Some(stacks) = &mut stacks {
             stacks.empty(|stack| ring::add(&mut batch, UNWOUND, stack));
         }
@@ -251,7 +253,11 @@ fn empty_rings(
         if sender.send(batch).is_err() || last {
             return;
         }
-        events.wait(tick);
+        if news {
+            std::thread::sleep(SETTLES);
+        } else {
+            events.wait(tick);
+        }
     }
 }
 

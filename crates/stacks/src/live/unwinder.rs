@@ -24,6 +24,8 @@ pub const UNWOUND: u32 = u32::MAX;
 
 /// The longest time between two visits to the rings. Batches also let earlier ones be unwound.
 pub const TICK: Duration = Duration::from_millis(50);
+/// The same with a program in the kernel, which should learn of mappings soon.
+pub const SHORT_TICK: Duration = Duration::from_millis(10);
 /// The progress of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -81,13 +83,18 @@ impl<'session> Unwinder<'session> {
         progress: &mut dyn FnMut(Progress, &Files),
         take: &mut dyn FnMut(&Stack<'_>),
     ) {
-        let start = Instant::now();
+        let (start, mut visited) = (Instant::now(), Duration::ZERO);
         loop {
             match receiver.recv_timeout(TICK) {
                 Ok(batch) => self.add(batch, take),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            // With news of processes, batches come as often as these start.
+            if start.elapsed() < visited + SHORT_TICK {
+                continue;
+            }
+            visited = start.elapsed();
             let now = Progress { samples: self.count, lost: self.lost, elapsed: start.elapsed() };
             progress(now, self.session.files());
             let over = request.duration.is_some_and(|duration| start.elapsed() >= duration);
