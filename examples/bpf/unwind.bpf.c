@@ -86,6 +86,9 @@ struct process {
 	u32 first, count;
 };
 
+/* The count of a process that nobody asked for: its samples are dropped. */
+#define IGNORED 0xffffffffu
+
 /* DWARF numbers. */
 #define FRAME_POINTER 6
 #define STACK_POINTER 7
@@ -627,15 +630,13 @@ INLINE u32 start(struct walk *walk, struct bpf_perf_event_data *context)
 	return segment == CS_32_BITS ? NARROW : GOES_ON_UP;
 }
 
-INLINE u32 walk_stack(struct walk *walk, struct bpf_perf_event_data *context)
+INLINE u32 walk_stack(struct walk *walk, const struct process *process, struct bpf_perf_event_data *context)
 {
 	struct round round = { walk };
-	struct process *process;
-	u32 pid = walk->sample.pid, end = start(walk, context);
+	u32 end = start(walk, context);
 
 	if (end != GOES_ON_UP)
 		return end;
-	process = bpf_map_lookup_elem(&processes, &pid);
 	if (!process)
 		return NO_PROCESS;
 	walk->first = process->first;
@@ -648,6 +649,7 @@ SEC("perf_event")
 int unwind(struct bpf_perf_event_data *context)
 {
 	struct pid_and_tgid task;
+	struct process *process;
 	struct sample *sample;
 	struct counts *count;
 	struct walk *walk;
@@ -661,6 +663,9 @@ int unwind(struct bpf_perf_event_data *context)
 		return 1;
 	if (bpf_get_ns_current_pid_tgid(pid_namespace_device, pid_namespace_inode, &task, sizeof(task)))
 		return 1;
+	process = bpf_map_lookup_elem(&processes, &task.tgid);
+	if (process && process->count == IGNORED)
+		return 0;
 	sample = &walk->sample;
 	sample->time = bpf_ktime_get_ns();
 	sample->period = context->sample_period;
@@ -670,7 +675,7 @@ int unwind(struct bpf_perf_event_data *context)
 	sample->user_frames = 0;
 	bytes = bpf_get_stack(context, sample->frames, KERNEL_FRAMES * 8, 0);
 	sample->kernel_frames = bytes > 0 ? (u32)bytes / 8 : 0;
-	end = walk_stack(walk, context);
+	end = walk_stack(walk, process, context);
 	sample->end = end;
 	count->frames += sample->user_frames;
 	if (end <= TOO_DEEP || always_sample) {

@@ -113,6 +113,11 @@ pub(crate) struct Slice {
     pub count: u32,
 }
 
+impl Slice {
+    /// That of a process whose samples are dropped.
+    pub const IGNORED: Self = Self { first: 0, count: u32::MAX };
+}
+
 /// The most words of a [`WayBack`].
 pub const MOST_WORDS: usize = 6;
 

@@ -159,6 +159,12 @@ impl Kernel {
         self.ranges.set(pid, ranges)
     }
 
+    /// Makes the program drop the samples of a process that nobody asked for, until the process is set or
+    /// removed.
+    pub fn ignore_process(&mut self, pid: u32) {
+        self.ranges.ignore(pid);
+    }
+
     /// Forgets a process.
     pub fn remove_process(&mut self, pid: u32) {
         self.ranges.remove(pid);

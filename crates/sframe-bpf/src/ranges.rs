@@ -8,10 +8,13 @@
 use crate::layout::{Range, Slice};
 use crate::slices::Slices;
 use aya::maps::{Array, HashMap, MapData};
-use std::collections::HashMap as Map;
+use std::collections::{HashMap as Map, HashSet};
 
 /// The most ranges of a process; the program's binary search takes 16 steps. Further ranges are left out.
 const MOST: usize = (1 << 16) - 1;
+
+/// The most processes whose samples are dropped; those of others would have no room.
+const MOST_IGNORED: usize = 1 << 13;
 
 /// All mappings.
 pub struct Ranges {
@@ -19,13 +22,14 @@ pub struct Ranges {
     processes: HashMap<MapData, u32, Slice>,
     slices: Slices,
     by_pid: Map<u32, Slice>,
+    ignored: HashSet<u32>,
 }
 
 impl Ranges {
     /// No mappings.
     pub fn new(ranges: Array<MapData, Range>, processes: HashMap<MapData, u32, Slice>) -> Self {
         let slices = Slices::new(ranges.len());
-        Self { ranges, processes, slices, by_pid: Map::new() }
+        Self { ranges, processes, slices, by_pid: Map::new(), ignored: HashSet::new() }
     }
 
     /// Sets the ranges of a process.
@@ -44,6 +48,7 @@ impl Ranges {
             self.slices.give(first, count);
             error.to_string()
         })?;
+        self.ignored.remove(&pid);
         if let Some(old) = self.by_pid.insert(pid, slice) {
             self.slices.give(old.first, old.count);
         }
@@ -52,10 +57,25 @@ impl Ranges {
 
     /// Forgets a process.
     pub fn remove(&mut self, pid: u32) {
-        if let Some(old) = self.by_pid.remove(&pid) {
+        let old = self.by_pid.remove(&pid);
+        if self.ignored.remove(&pid) || old.is_some() {
             // The only possible error is that there is no entry.
             let _ = self.processes.remove(&pid);
+        }
+        if let Some(old) = old {
             self.slices.give(old.first, old.count);
+        }
+    }
+
+    /// Makes the program drop the samples of a process that has no ranges, until it gets some or is
+    /// forgotten.
+    pub fn ignore(&mut self, pid: u32) {
+        if self.ignored.len() < MOST_IGNORED
+            && !self.by_pid.contains_key(&pid)
+            && self.ignored.insert(pid)
+            && self.processes.insert(pid, Slice::IGNORED, 0).is_err()
+        {
+            self.ignored.remove(&pid);
         }
     }
 }

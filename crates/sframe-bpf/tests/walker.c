@@ -18,6 +18,7 @@ struct input {
 	u64 fails; /* every so many reads one fails; 0 for none */
 	u64 kernel_frames;
 	u64 thread; /* the base of its own data */
+	u64 ranges; /* of the process, or IGNORED */
 	struct behind_call behind;
 	struct way_back way;
 };
@@ -27,6 +28,7 @@ struct outcome {
 	u64 steps;
 	u64 most_reads, most_loads; /* of one step */
 	u64 ring; /* bytes that went to the ring */
+	u64 samples; /* whether the event makes a sample of its own */
 	u64 innermost[8];
 };
 
@@ -34,7 +36,7 @@ static struct input input;
 static struct outcome outcome;
 static struct walk the_walk;
 static struct counts the_counts;
-static struct process the_process = { 0, 1 };
+static struct process the_process;
 static struct task_struct the_task;
 static u8 *block, *stack;
 static u64 reads, all_reads, loads;
@@ -184,7 +186,9 @@ int main(void)
 		memset(block + input.length, 0, BLOCK_BYTES - input.length);
 		memset(&outcome, 0, sizeof(outcome));
 		all_reads = 0;
-		unwind(&context);
+		the_process.count = input.ranges;
+		the_walk.sample.end = NO_PROCESS;
+		outcome.samples = unwind(&context);
 		outcome.end = the_walk.sample.end;
 		outcome.frames = the_walk.sample.user_frames;
 		for (u32 frame = 0; frame < 8 && frame < outcome.frames; frame++)

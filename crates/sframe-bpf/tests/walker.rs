@@ -43,6 +43,7 @@ struct Sample {
     fails: u64,
     kernel_frames: u64,
     thread: u64,
+    ranges: u64,
     way: WayBack,
 }
 
@@ -59,6 +60,7 @@ impl Sample {
             fails: 0,
             kernel_frames: 0,
             thread: 0,
+            ranges: 1,
             way: WayBack::default(),
         }
     }
@@ -78,7 +80,7 @@ impl Sample {
         to.extend(words(&[range.start, range.end, range.bias]));
         to.extend([range.file, range.pid].iter().flat_map(|word| word.to_ne_bytes()));
         to.extend(words(&[self.stack, self.words.len() as u64, self.fails, self.kernel_frames]));
-        to.extend(words(&[self.thread, SWITCHED + 5]));
+        to.extend(words(&[self.thread, self.ranges, SWITCHED + 5]));
         to.extend([FILE, 0].iter().flat_map(|word| word.to_ne_bytes()));
         let WayBack { from, flags, count, words: way, minus, cfa, fp, pc, below } = self.way;
         let numbers = [from, flags, count].into_iter().map(u32::cast_signed).chain(way);
@@ -94,6 +96,7 @@ struct Outcome {
     end: End,
     frames: u64,
     ring: u64,
+    samples: bool,
     innermost: [u64; 8],
 }
 
@@ -113,14 +116,14 @@ impl Program {
         let mut input = Vec::new();
         samples.iter().for_each(|sample| sample.write(&mut input));
         let words = common::run(&self.path, input);
-        let outcomes = words.as_chunks::<14>().0;
+        let outcomes = words.as_chunks::<15>().0;
         assert_eq!(outcomes.len(), samples.len());
-        let outcome = |&[end, frames, steps, reads, loads, ring, ref innermost @ ..]: &[u64; 14]| {
+        let outcome = |&[end, frames, steps, reads, loads, ring, samples, ref innermost @ ..]: &[u64; 15]| {
             assert!(frames <= MAX_FRAMES && steps <= MAX_FRAMES, "{frames} frames in {steps} steps");
             assert!(reads <= MAX_READS && loads <= MAX_LOADS, "{reads} reads, {loads} loads");
             let end = End::ALL[end as usize];
             assert_eq!(ring > 0, end <= End::TooDeep, "whole stacks go to the ring");
-            Outcome { end, frames, ring, innermost: *innermost }
+            Outcome { end, frames, ring, samples: samples > 0, innermost: *innermost }
         };
         outcomes.iter().map(outcome).collect()
     }
@@ -299,6 +302,18 @@ fn a_stack_goes_on_where_another_one_was_left() {
     let ends: Vec<(End, u64)> = outcomes.iter().map(|outcome| (outcome.end, outcome.frames)).collect();
     assert_eq!(ends, [(End::Root, 4), (End::Root, 2), (End::Memory, 2), (End::Root, 2)]);
     assert_eq!(outcomes[0].innermost[..4], [LEAF, SWITCHED + 5, BY_FP + 4, START + 1]);
+}
+
+#[test]
+fn nothing_is_written_of_a_process_that_nobody_asked_for() {
+    let (bytes, table) = sound();
+    let sample = || Sample::new(&bytes, table, STACK, vec![START + 1, 0]).at(LEAF, STACK, 0);
+    let ignored = Sample { ranges: u32::MAX.into(), ..sample() };
+    let unknown = Sample { ranges: 0, ..sample() };
+    let outcomes = Program::new().walk(&[sample(), ignored, unknown]);
+    let written: Vec<_> = outcomes.iter().map(|one| (one.end, one.ring > 0, one.samples)).collect();
+    let (root, none) = ((End::Root, true, false), (End::NoProcess, false, false));
+    assert_eq!(written, [root, none, (End::NoMapping, false, true)]);
 }
 
 #[test]

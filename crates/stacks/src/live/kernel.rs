@@ -6,6 +6,7 @@
 //! the event samples registers and a copy of the stack.
 
 use super::events::Events;
+use super::members::Members;
 use super::request::Target;
 use super::stale::{Stale, now};
 use super::tables::{Ready, Tables};
@@ -123,6 +124,18 @@ impl InKernel {
             Event::Exited { pid, .. } => self.changed.insert(*pid),
             _ => false,
         };
+    }
+
+    /// Records an event of a process that nobody asked for. The clocks of processors sample all that run, and
+    /// copies of their stacks would cost more than all else.
+    pub(super) fn decline(&mut self, members: &Members, event: &Event<'_>) {
+        match event {
+            Event::Sample(sample) if members.excludes(sample.pid) => self.kernel.ignore_process(sample.pid),
+            // The number may soon be that of a process which somebody asked for.
+            Event::Exited { pid, tid } if pid == tid => self.kernel.remove_process(*pid),
+            Event::Forked { pid, parent, .. } if pid != parent => self.kernel.remove_process(*pid),
+            _ => {}
+        }
     }
 
     /// The memory of a process of which the program did not know at a time what is there now.

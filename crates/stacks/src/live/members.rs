@@ -36,6 +36,14 @@ impl Members {
         }
     }
 
+    /// Whether a process neither belongs to the recording nor is about to.
+    pub fn excludes(&self, pid: u32) -> bool {
+        match self {
+            Self::All => false,
+            Self::Some { pids, expected } => *expected != Some(pid) && !pids.contains(&pid),
+        }
+    }
+
     /// Whether an event does. Events must come in the order of time: each may say that a process begins to
     /// belong to the recording.
     pub fn admit(&mut self, event: &Event<'_>) -> bool {
@@ -85,8 +93,11 @@ mod tests {
     fn a_command_belongs_from_when_it_is_executed_with_all_that_it_starts() {
         let mut members = Members::command(10);
         assert!(!members.admit(&named(10, false)), "still a copy of the recorder");
+        assert!(!members.excludes(10) && members.excludes(9), "the one is about to belong to them");
         assert!(members.admit(&named(10, true)));
+        assert!(!members.excludes(10) && members.excludes(11));
         assert!(members.admit(&forked(11, 10)) && members.admit(&forked(12, 11)));
+        assert!(!members.excludes(11) && !Members::All.excludes(99));
         assert!(!members.admit(&forked(13, 9)) && !members.contains(13));
         assert!(members.admit(&named(12, true)) && members.contains(12));
         // Another program gets the number of a member that has ended.

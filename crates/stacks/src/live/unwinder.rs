@@ -144,7 +144,10 @@ impl<'session> Unwinder<'session> {
                 continue;
             }
             let event = read(&self.layout, &record);
-            if event.as_ref().is_some_and(|event| !self.members.admit(event)) {
+            if let Some(event) = event.as_ref().filter(|event| !self.members.admit(event)) {
+                if let Some(in_kernel) = &mut self.in_kernel {
+                    in_kernel.decline(&self.members, event);
+                }
                 continue;
             }
             match &event {
