@@ -93,7 +93,7 @@ const CALLERS: [(&str, &[&str]); 38] = [
     ("runtime.cgocallback", &["crosscall2"]),
 ];
 /// The outermost functions of whole stacks.
-const ROOTS: [&str; 9] = [
+const ROOTS: [&str; 10] = [
     "_start",
     "clone3",
     "__clone3",
@@ -103,6 +103,7 @@ const ROOTS: [&str; 9] = [
     "runtime.morestack",
     "runtime.clone",
     "runtime.rt0_go",
+    "_rt0_amd64_linux",
 ];
 
 /// What samples say.
