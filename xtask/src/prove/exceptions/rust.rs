@@ -73,6 +73,8 @@ fn revisions(text: &str) -> Vec<&str> {
 /// The program of a revision. `None`: it does not run here.
 fn program(proof: &Proof, test: &Path, text: &str, revision: &str, form: &[&str]) -> Option<Program> {
     let mut program = Program { prefix: "-Clink-arg=-Wl,", ..Program::default() };
+    // Tests within a test print in the order in which they end.
+    program.environment.push(("RUST_TEST_THREADS".into(), "1".into()));
     let mut options = words(form);
     let mut runs = false;
     for (name, value) in directives(text, revision) {
