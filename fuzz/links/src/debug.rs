@@ -1,10 +1,11 @@
-//! Links of objects whose debug information is damaged, with an index of it.
+//! Links of objects whose debug information is damaged, with an index of it, or without jumps to the next
+//! section.
 //!
-//! Compilers wrote the objects in `debug/` from one source: DWARF 4 with type units and lists of names,
-//! DWARF 5 with and without an index of names, in its 64-bit form, split, and in big-endian order. A few
-//! bytes choose some of them, and numbers in their `.debug_*` sections and in the relocations of these that
-//! become others: forms, bases, counts, offsets. All else stays valid, so each change reaches the readers of
-//! debug information.
+//! Compilers wrote the objects in `debug/`: DWARF 4 with type units and lists of names, DWARF 5 with and
+//! without an index of names, in its 64-bit form, split, in big-endian order, and of functions in many
+//! sections. A few bytes choose some of them, and numbers in their `.debug_*` sections and in the relocations
+//! of these that become others: forms, bases, counts, offsets. All else stays valid, so each change reaches
+//! the readers of debug information.
 
 use crate::damage::EDGES;
 use crate::description::Link;
@@ -25,12 +26,13 @@ const fn base(machine: Machine, object: &'static [u8]) -> Base {
 }
 
 /// The objects, as `debug/README.md` says how they are made.
-static BASES: [Base; 7] = [
+static BASES: [Base; 8] = [
     base(Machine::X86_64, include_bytes!("../debug/gcc4.o")),
     base(Machine::X86_64, include_bytes!("../debug/gcc5.o")),
     base(Machine::X86_64, include_bytes!("../debug/clang5.o")),
     base(Machine::X86_64, include_bytes!("../debug/types5.o")),
     base(Machine::X86_64, include_bytes!("../debug/long.o")),
+    base(Machine::X86_64, include_bytes!("../debug/blocks.o")),
     base(Machine::S390x, include_bytes!("../debug/big.o")),
     Base {
         machine: Machine::X86_64,
@@ -39,13 +41,16 @@ static BASES: [Base; 7] = [
     },
 ];
 
-/// Options that make indexes, and some that change what these cover.
-const OPTIONS: [&[&str]; 5] = [
+/// Options that make indexes, some that change what these cover, and those that change lengths in debug
+/// information.
+const OPTIONS: [&[&str]; 7] = [
     &["--gdb-index"],
     &["--debug-names"],
     &["--gdb-index", "--debug-names"],
     &["--gdb-index", "--debug-names", "--gc-sections", "-u", "_Z4usedi"],
     &["--gdb-index", "--debug-names", "--icf=all", "--compress-debug-sections=zlib"],
+    &["--optimize-bb-jumps"],
+    &["--optimize-bb-jumps", "--gdb-index", "--debug-names", "--compress-debug-sections=zlib"],
 ];
 
 /// The most numbers of a link that are replaced.
