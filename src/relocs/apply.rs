@@ -305,16 +305,13 @@ impl<T: Target> Apply<'_, '_, T> {
         let symbol = self.object.symbol_id(index);
         let facts = facts(self.link, index, symbol);
         let addend = relocation.r_addend.get();
-        let place = &mut self.out[at as usize..];
-        if facts.contains(SymbolFacts::DISCARDED)
-            || drops_folded && is_folded(self.link, self.object, index)
-            || address::is_left_out(self.link, self.object, index, addend)
+        let dead = match tombstone {
+            Tombstone::Value(value) => value as i64,
+            Tombstone::Addend => addend,
+        };
+        if facts.contains(SymbolFacts::DISCARDED) || drops_folded && is_folded(self.link, self.object, index)
         {
-            let value = match tombstone {
-                Tombstone::Value(value) => value as i64,
-                Tombstone::Addend => addend,
-            };
-            return T::write_field(info.field, place, value);
+            return T::write_field(info.field, &mut self.out[at as usize..], dead);
         }
         let expr = match info.expr {
             RelocExpr::Plt => RelocExpr::Symbol,
@@ -342,6 +339,12 @@ impl<T: Target> Apply<'_, '_, T> {
             problem: None,
         };
         let value = self.value(&action, index, symbol, addend, self.address.wrapping_add(at));
+        // What was left out has the address 0. Nearly all references of debug information are to something
+        // else, and to ask for each takes as long as its value.
+        let has_address = action.base == RelocBase::Zero && value != 0 && value != addend;
+        if !has_address && address::is_left_out(self.link, self.object, index, addend) {
+            return T::write_field(info.field, &mut self.out[at as usize..], dead);
+        }
         T::write_field(info.field, &mut self.out[at as usize..], value);
         if !info.holds(value) && !facts.contains(SymbolFacts::UNDEFINED_WEAK) {
             self.overflow(info, &action, symbol, offset, value);
