@@ -564,6 +564,13 @@ fn programs_that_were_replaced_are_unwound_by_the_files_that_they_execute() {
     assert!(samples.len() > 10 && rooted * 10 > samples.len() * 8, "{rooted} of {}", samples.len());
 }
 
+/// What `--stats=json` counts, by name.
+fn counts(said: &str) -> impl Fn(&str) -> u64 {
+    let report = said.lines().find(|line| line.starts_with('{')).expect("statistics");
+    let report: serde_json::Value = serde_json::from_str(report).unwrap();
+    move |name| report[name].as_u64().unwrap()
+}
+
 #[test]
 fn stacks_are_unwound_in_the_kernel_where_it_allows_that() {
     let folder = tempfile::tempdir().unwrap();
@@ -576,9 +583,7 @@ fn stacks_are_unwound_in_the_kernel_where_it_allows_that() {
         return;
     }
     assert_eq!(status, 3, "{complaint}");
-    let report = complaint.lines().find(|line| line.starts_with('{')).expect("statistics");
-    let report: serde_json::Value = serde_json::from_str(report).unwrap();
-    let count = |name: &str| report[name].as_u64().unwrap();
+    let count = counts(&complaint);
     assert!(count("samples") > 10 && count("rooted") * 10 > count("samples") * 8, "{complaint}");
     // Either a warning says why not, or the kernel unwinds as soon as it has the tables.
     if complaint.contains("warning: --bpf: ") {
@@ -608,9 +613,7 @@ fn programs_that_live_some_milliseconds_are_unwound_in_the_kernel() {
         return;
     }
     assert_eq!(status, 0, "{complaint}");
-    let report = complaint.lines().find(|line| line.starts_with('{')).expect("statistics");
-    let report: serde_json::Value = serde_json::from_str(report).unwrap();
-    let count = |name: &str| report[name].as_u64().unwrap();
+    let count = counts(&complaint);
     assert!(count("samples") > 100 && count("rooted") * 10 > count("samples") * 9, "{complaint}");
     assert!(count("in_kernel") * 8 > count("samples"), "{complaint}");
 }
