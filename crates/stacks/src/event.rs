@@ -307,11 +307,19 @@ pub struct User<'data> {
     /// A bit for each register in `values`.
     mask: u64,
     values: &'data [[u8; 8]],
-    /// The bytes from the stack pointer on.
+    /// A copy of the stack.
     pub stack: &'data [u8],
+    /// The address of the copy's first byte, if that is not the stack pointer.
+    pub base: Option<u64>,
 }
 
-impl User<'_> {
+impl<'data> User<'data> {
+    /// The registers whose bits are set in `mask`, as `PERF_SAMPLE_REGS_USER` gives them: in
+    /// `perf_event_open`'s order and the byte order of the machine. `stack` begins at the stack pointer.
+    pub fn new(wide: bool, mask: u64, values: &'data [[u8; 8]], stack: &'data [u8]) -> Self {
+        Self { wide, mask, values, stack, base: None }
+    }
+
     /// The registers by their numbers in `perf_event_open`'s order.
     pub fn registers(&self, endian: Endian) -> impl Iterator<Item = (u32, u64)> {
         let numbers = (0..64).filter(|number| self.mask >> number & 1 != 0);
@@ -485,7 +493,7 @@ fn sample<'data>(layout: &Layout, reader: &mut Reader<'data>, kernel: bool) -> O
         let counters = u64::from(layout.branch & BRANCH_COUNTERS != 0);
         words(reader, count.checked_mul(3 + counters)?)?;
     }
-    let mut user = User { wide: false, mask: 0, values: &[], stack: &[] };
+    let mut user = User::new(false, 0, &[], &[]);
     if has(format::REGS_USER) {
         let abi = reader.u64()?;
         if abi != 0 {

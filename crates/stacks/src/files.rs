@@ -29,7 +29,6 @@ use std::cell::{OnceCell, RefCell};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -416,7 +415,7 @@ impl Files {
         pid: u32,
         modules: &[Module<Bytes>],
         address: u64,
-    ) -> Option<Rc<JitObject>> {
+    ) -> Option<Arc<JitObject>> {
         if !self.options.here {
             return None;
         }
@@ -449,10 +448,21 @@ impl Files {
     }
 
     /// What a process kept in memory of the code at an address, as far as that was read while it ran.
-    pub(crate) fn last_jit_object(&self, pid: u32, address: u64) -> Option<Rc<JitObject>> {
+    pub(crate) fn last_jit_object(&self, pid: u32, address: u64) -> Option<Arc<JitObject>> {
         let all = self.jit_objects.borrow();
         let (object, _) = all.get(&pid)?.objects.as_ref()?.at(address)?;
-        Some(Rc::clone(object))
+        Some(Arc::clone(object))
+    }
+
+    /// Whether the processes may be running now, on this machine.
+    pub(crate) fn are_live(&self) -> bool {
+        self.options.here
+    }
+
+    /// Forgets what a process has made. The files that it has mapped stay.
+    pub(crate) fn forget(&mut self, pid: u32) {
+        self.jit_dumps.remove(&pid);
+        self.jit_objects.get_mut().remove(&pid);
     }
 
     /// The list of the code that a process has made.

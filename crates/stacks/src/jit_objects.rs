@@ -18,7 +18,7 @@ use sframe_format::Abi;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The largest number of entries of a list.
 const MAX_ENTRIES: usize = 1 << 16;
@@ -98,7 +98,7 @@ struct List {
 /// An entry of a list: its address and its words but for the links, with what it leads to.
 struct Entry {
     key: (Kind, u64, [u64; 4]),
-    object: Option<Rc<JitObject>>,
+    object: Option<Arc<JitObject>>,
 }
 
 /// The code of a process.
@@ -108,7 +108,7 @@ pub struct JitObjects {
     lists: Vec<List>,
     entries: Vec<Entry>,
     /// By the start of the code: its end, and whether it is still in a list.
-    code: BTreeMap<u64, (u64, bool, Rc<JitObject>)>,
+    code: BTreeMap<u64, (u64, bool, Arc<JitObject>)>,
     copied: u64,
 }
 
@@ -122,17 +122,17 @@ impl JitObjects {
     }
 
     /// The code at an address, as far as it is in a list now.
-    pub fn now_at(&mut self, address: u64) -> Option<Rc<JitObject>> {
+    pub fn now_at(&mut self, address: u64) -> Option<Arc<JitObject>> {
         let is_new = |list: &List| self.first_of(list).is_some_and(|first| first != list.first);
         if self.lists.iter().any(is_new) {
             self.read();
         }
         let (object, is_listed) = self.at(address)?;
-        is_listed.then(|| Rc::clone(object))
+        is_listed.then(|| Arc::clone(object))
     }
 
     /// The code that was last at an address, and whether it is in a list.
-    pub fn at(&self, address: u64) -> Option<(&Rc<JitObject>, bool)> {
+    pub fn at(&self, address: u64) -> Option<(&Arc<JitObject>, bool)> {
         let (_, (end, is_listed, object)) = self.code.range(..=address).next_back()?;
         (address < *end).then_some((object, *is_listed))
     }
@@ -163,7 +163,7 @@ impl JitObjects {
                     found.extend(same.map(|entry| Entry { key: entry.key, object: entry.object.clone() }));
                     break;
                 }
-                let object = self.object(list.kind, what).map(Rc::new);
+                let object = self.object(list.kind, what).map(Arc::new);
                 found.push(Entry { key, object });
                 at = words[0];
             }
@@ -177,14 +177,14 @@ impl JitObjects {
     }
 
     /// Adds code in place of that which it overlaps.
-    fn add(&mut self, object: &Rc<JitObject>) {
+    fn add(&mut self, object: &Arc<JitObject>) {
         for range in &object.code {
             let overlapped =
                 self.code.range(..range.end).rev().take_while(|(_, (end, ..))| *end > range.start);
             for old in overlapped.map(|(&old, _)| old).collect::<Vec<_>>() {
                 self.code.remove(&old);
             }
-            self.code.insert(range.start, (range.end, true, Rc::clone(object)));
+            self.code.insert(range.start, (range.end, true, Arc::clone(object)));
         }
     }
 

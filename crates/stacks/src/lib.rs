@@ -15,14 +15,15 @@
 //! | [`core_file`], [`memory`], [`snapshot`] | what core files, or other files, have saved of a process |
 //! | [`image`], `build_id`, `vdso` | ELF files: segments, rows, build-ids; the kernel's own |
 //! | `rows`, `debug_file` | their rows, made as samples ask for them; debug information that was split off |
+//! | [`registers`] | their numbers in samples |
 //! | `code`, `extents` | rows for code that no file describes, read off its instructions; ways to other stacks |
 //! | [`table`] | their compact tables, for the kernel |
 //! | `symbols`, `go_table`, `go_lines`, `inlines` | names for their addresses |
 //! | `jit_map` | names of code that programs made while they ran |
-//! | `name`, [`kernel`] | the name of a frame; names of the kernel's functions |
+//! | `name`, [`namer`], [`kernel`] | the names of a frame; names of the kernel's functions |
 //! | [`files`] | one cache of files for all processes |
 //! | [`process`] | which process has mapped which file where |
-//! | [`running`] | where the files of a process that runs can be opened |
+//! | [`running`], [`present`] | where the files of a process that runs can be opened; what it has mapped |
 //! | [`session`], `walk`, `saved` | from events to stacks |
 //! | [`profile`] | many samples as one tree of stacks, and names for its frames |
 //! | [`modules`] | what a profile says of the files of its frames |
@@ -64,10 +65,13 @@ pub mod memory;
 pub mod modules;
 mod name;
 pub mod nameless;
+pub mod namer;
+pub mod present;
 pub mod process;
 pub mod profile;
 pub mod recording;
 mod red_zone;
+pub mod registers;
 mod rows;
 pub mod running;
 mod saved;

@@ -132,7 +132,7 @@ impl Process {
     }
 
     /// Removes a range from what was mapped before. The parts of a mapping on both sides of it stay.
-    fn unmap(&mut self, range: &Range<u64>) {
+    pub(crate) fn unmap(&mut self, range: &Range<u64>) {
         // Ranges are disjoint, so those that overlap are the last ones that start before the end of this one.
         let before = self.anonymous.range(..range.end).rev();
         let overlapping = before.take_while(|&(_, &end)| end > range.start);
@@ -284,6 +284,14 @@ impl Processes {
         if process.is_some_and(|process| process.threads.is_empty()) {
             self.by_pid.remove(&pid);
         }
+    }
+
+    /// Forgets a process with its threads.
+    pub(crate) fn forget(&mut self, pid: u32) {
+        if let Some(process) = self.by_pid.remove(&pid) {
+            self.thread_names.retain(|tid, _| !process.threads.contains(tid));
+        }
+        self.ended.retain(|(ended, _)| *ended != pid);
     }
 
     /// Counts the processes that run.

@@ -4,21 +4,18 @@
 //! so many samples share the room of their common callers. It looks up each address among symbols only once,
 //! when all samples are in.
 
-use crate::files::{FileId, Files, MappedFile};
-use crate::jit_map::JitMap;
+use crate::files::Files;
 use crate::kernel::Kernel;
 pub use crate::name::Name;
-use crate::name::{nameless, unnamed};
+use crate::namer::Namer;
 use crate::process::Place;
 use crate::session::{Frame, Stack};
 use crate::statistics::End;
-use crate::symbols::{Symbol, demangled};
 use foldhash::fast::FixedState;
 use hashbrown::hash_table::Entry;
 use hashbrown::{HashMap, HashTable};
 use sframe_format::Source;
 use std::hash::{BuildHasher, Hash};
-use std::sync::Arc;
 
 /// Stands for no stack: the caller of the outermost frame.
 pub const NONE: u32 = u32::MAX;
@@ -240,15 +237,11 @@ pub struct Names {
 impl Names {
     /// Looks up all frames. With `inlined`, also looks up inlined functions and source lines.
     pub fn new(profile: &Profile, files: &Files, kernel: &Kernel, inlined: bool) -> Self {
-        let mut namer =
-            Namer { files, kernel, inlined, functions: HashMap::default(), made: HashMap::default() };
+        let mut namer = Namer::default();
         let count = profile.frames.len();
         let mut all = Self { names: Vec::with_capacity(count), ends: Vec::with_capacity(count) };
         for frame in &profile.frames {
-            let start = all.names.len();
-            namer.add(frame.place, &mut all.names);
-            let offsets = all.names[start..].iter_mut().filter_map(|name| name.offset.as_mut());
-            offsets.for_each(|offset| *offset += u64::from(frame.returns));
+            namer.add((files, kernel), (frame.place, frame.returns), inlined, &mut all.names);
             all.ends.push(all.names.len());
         }
         all
@@ -270,119 +263,5 @@ impl Names {
         let frame = frame as usize;
         let start = frame.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
         self.ends.get(frame).map_or(&[], |&end| &self.names[start..end])
-    }
-}
-
-/// Finds the names of addresses.
-struct Namer<'a> {
-    files: &'a Files,
-    kernel: &'a Kernel,
-    inlined: bool,
-    /// Names of functions by file and start, because demangling is slow.
-    functions: HashMap<(FileId, u64), Arc<str>, FixedState>,
-    /// Lists of the code that processes have made.
-    made: HashMap<u32, Option<JitMap>, FixedState>,
-}
-
-impl Namer<'_> {
-    /// Adds the names of a place, innermost first.
-    fn add(&mut self, place: Place, names: &mut Vec<Name>) {
-        match place {
-            Place::File(id, address) => self.add_of_file(id, address, names),
-            Place::Anonymous(pid, address) => names.push(self.of_made_code(pid, address)),
-            Place::Unmapped(address) => names.push(nameless(address, "[unknown]")),
-            Place::Kernel(address) => names.push(self.kernel.name(address)),
-        }
-    }
-
-    /// The name of code that a process made while it ran.
-    fn of_made_code(&mut self, pid: u32, address: u64) -> Name {
-        let files = self.files;
-        if let Some(name) = self.of_dumped_code(pid, address) {
-            return name;
-        }
-        if let Some(name) = self.of_code_in_memory(pid, address) {
-            return name;
-        }
-        let map = self.made.entry(pid).or_insert_with(|| files.jit_map(pid));
-        let Some((map, (name, offset))) = map.as_ref().and_then(|map| Some((map, map.at(address)?))) else {
-            return nameless(address, "[anonymous code]");
-        };
-        let function = String::from_utf8_lossy(name).into();
-        Name {
-            function,
-            known: true,
-            offset: Some(offset),
-            file: Arc::clone(&map.path),
-            place: None,
-            inlined: false,
-        }
-    }
-
-    /// The name of code by the jitdump of its process, with its source line if lines are asked for.
-    fn of_dumped_code(&self, pid: u32, address: u64) -> Option<Name> {
-        let dump = self.files.jit_dump(pid)?;
-        let read = dump.read();
-        let found = read.at(address)?;
-        let text = |bytes| String::from_utf8_lossy(bytes);
-        Some(Name {
-            function: text(found.name).into(),
-            known: true,
-            offset: Some(found.offset),
-            file: Arc::clone(&dump.path),
-            place: found.line.filter(|_| self.inlined).map(|(file, line)| (text(file).into_owned(), line)),
-            inlined: false,
-        })
-    }
-
-    /// The name of code by what its process kept in memory for gdb.
-    fn of_code_in_memory(&self, pid: u32, address: u64) -> Option<Name> {
-        let object = self.files.last_jit_object(pid, address)?;
-        let (name, offset) = object.name_at(address)?;
-        let (function, file) = (demangled(name), "[code in memory]".into());
-        Some(Name { function, known: true, offset: Some(offset), file, place: None, inlined: false })
-    }
-
-    fn add_of_file(&mut self, id: FileId, address: u64, names: &mut Vec<Name>) {
-        let Some(file) = self.files.get(id) else { return names.push(nameless(address, "[unknown]")) };
-        let outer = self.outer(id, file, address);
-        // Reading debug information takes longer than all other work, so it happens only for `inlined`.
-        let lines = if self.inlined { file.lines_at(address) } else { Vec::new() };
-        let Some(last) = lines.len().checked_sub(1) else { return names.push(outer) };
-        let name = |(number, line): (usize, crate::inlines::Line)| {
-            let inlined = number != last;
-            let function = line.function.filter(|_| inlined || !outer.known);
-            let known = function.is_some() || !inlined && outer.known;
-            let unnamed = || if inlined { "??".into() } else { Arc::clone(&outer.function) };
-            Name {
-                function: function.unwrap_or_else(unnamed),
-                known,
-                offset: outer.offset.filter(|_| !inlined),
-                file: Arc::clone(&outer.file),
-                place: line.place,
-                inlined,
-            }
-        };
-        names.extend(lines.into_iter().enumerate().map(name));
-    }
-
-    /// The function at an address of a file, into which others may have been inlined. If no symbol is there,
-    /// it still starts where the file's frames say so.
-    fn outer(&mut self, id: FileId, file: &MappedFile, address: u64) -> Name {
-        let symbols = file.symbols();
-        let symbol = symbols.at(address);
-        let described = if symbol.is_some_and(Symbol::has_size) { None } else { file.start_at(address) };
-        // A symbol without a size reaches to the next one, and functions without symbols may lie between.
-        let symbol = symbol.filter(|symbol| described.is_none_or(|start| start <= symbol.address));
-        let start = symbol.map(|symbol| symbol.address).or(described);
-        let function = match symbol {
-            Some(symbol) => {
-                let known = self.functions.entry((id, symbol.address));
-                Arc::clone(known.or_insert_with(|| demangled(symbols.name(symbol))))
-            }
-            None => unnamed(Some(file.name()), start.unwrap_or(address)),
-        };
-        let (known, offset) = (symbol.is_some(), start.map(|start| address - start));
-        Name { function, known, offset, file: Arc::clone(&file.path), place: None, inlined: false }
     }
 }

@@ -11,16 +11,18 @@ use crate::event::{Chain, Event, Mapped, Sample, User};
 use crate::files::{FileId, Files, Options};
 use crate::image::Image;
 use crate::kernel::{KERNEL, Reference};
+use crate::present;
 use crate::process::{Last, Place, Process, Processes};
+use crate::registers::{Number, dwarf_number};
 use crate::snapshot::{Snapshot, Thread};
 use crate::statistics::{End, Statistics};
 pub use crate::walk::Frame;
 use crate::walk::{
-    Copied, Number, SLOTS, Saved, dwarf_number, end_of_stack, ends_after_scheduling, is_plausible,
-    most_frames, switched, walk,
+    Copied, SLOTS, Saved, end_of_stack, ends_after_scheduling, is_plausible, most_frames, switched, walk,
 };
 use hashbrown::HashMap;
 use sframe_format::{Abi, FrameAddress, Module, Registers, RuleCache, Source};
+use std::io;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -274,7 +276,7 @@ impl Session {
                 // The unwound user frames replace those of the call chain.
                 self.frames.retain(|frame| matches!(frame.place, Place::Kernel(_)));
                 let started = self.measure.then(|| (Instant::now(), self.files.reading()));
-                let end = self.unwind(sample.pid, user.registers(self.abi.endian()), user.stack);
+                let end = self.unwind(sample.pid, user);
                 if let Some((started, reading)) = started {
                     let read = self.files.reading() - reading;
                     self.statistics.unwinding += started.elapsed().saturating_sub(read);
@@ -337,6 +339,41 @@ impl Session {
             waited.period = time.unwrap_or(0).saturating_sub(waited.time.unwrap_or(0));
             self.pass_on(waited, end, take);
         }
+    }
+
+    /// Handles what a process has mapped that runs already, and its threads.
+    ///
+    /// # Errors
+    /// There is no such process, or its mappings cannot be read.
+    pub fn add_running(&mut self, pid: u32) -> io::Result<()> {
+        present::tell(pid, &mut |event| self.handle(0, Some(event), &mut |_| {}))
+    }
+
+    /// Whether an event has mentioned a process, and it has not been forgotten.
+    pub fn knows(&self, pid: u32) -> bool {
+        self.processes.known(pid).is_some()
+    }
+
+    /// Handles that a process has unmapped memory. The kernel has no event for that: it tells of what is
+    /// mapped there later.
+    pub fn unmap(&mut self, pid: u32, range: &Range<u64>) {
+        if self.knows(pid) {
+            self.processes.get(pid).unmap(range);
+        }
+    }
+
+    /// Forgets a process. Its files stay for others.
+    pub fn forget(&mut self, pid: u32) {
+        self.processes.forget(pid);
+        self.files.forget(pid);
+    }
+
+    /// What a process has at an address. `returns`: it is a return address, so the place is that of the call.
+    pub fn frame_at(&self, pid: u32, address: u64, returns: bool) -> Frame {
+        let inside = address.wrapping_sub(returns.into());
+        let process = self.processes.known(pid);
+        let place = process.map_or(Place::Unmapped(inside), |process| process.place(inside));
+        Frame { address, place, returns, source: None }
     }
 
     /// The files that a process has mapped. `None`: there is no such process.
@@ -507,11 +544,11 @@ impl Session {
     }
 
     /// Unwinds the user part.
-    fn unwind(&mut self, pid: u32, values: impl Iterator<Item = (u32, u64)>, stack: &[u8]) -> End {
+    fn unwind(&mut self, pid: u32, user: &User<'_>) -> End {
         let abi = self.abi;
         let mut registers = Registers::new(0, 0, None);
         let mut pc = None;
-        for (number, value) in values {
+        for (number, value) in user.registers(abi.endian()) {
             match dwarf_number(abi, number) {
                 Number::Register(register) => registers.set(abi, register, value),
                 Number::ProgramCounter => pc = Some(value),
@@ -520,8 +557,8 @@ impl Session {
         }
         let Some(pc) = pc else { return End::NoRegisters };
         let process = self.processes.get(pid);
-        let mut copied = Copied::new(stack, registers.sp, abi.endian());
-        let frames = (&mut self.frames, most_frames(stack.len()));
+        let mut copied = Copied::new(user.stack, user.base.unwrap_or(registers.sp), abi.endian());
+        let frames = (&mut self.frames, most_frames(user.stack.len()));
         walk(process, &self.files, &mut self.cache, frames, (pc, registers), &mut copied)
     }
 

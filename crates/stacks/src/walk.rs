@@ -12,7 +12,6 @@ use crate::saved::Trail;
 use crate::statistics::End;
 pub use crate::step::SLOTS;
 use crate::step::step;
-use sframe_format::abi::Register;
 use sframe_format::{Abi, Endian, FrameAddress, Registers, RuleCache, Rules, Source, UnwindError};
 
 /// The largest number of frames of a stack. A walk in circles ends here.
@@ -388,32 +387,5 @@ fn end_of(error: UnwindError, files: &Files, process: &Process, at: FrameAddress
         UnwindError::Memory { address } => stack.lacks(address),
         UnwindError::Register { .. } => End::Register,
         _ => End::NoProgress,
-    }
-}
-
-/// A register, from its number in `perf_event_open`.
-pub enum Number {
-    /// Its DWARF number.
-    Register(Register),
-    /// The program counter.
-    ProgramCounter,
-    /// A register that unwinding does not need.
-    Other,
-}
-
-/// The register with this number in the kernel's order (`arch/*/include/uapi/asm/perf_regs.h`).
-pub fn dwarf_number(abi: Abi, number: u32) -> Number {
-    match (abi, number) {
-        (Abi::Amd64, 0..8) => {
-            const ORDER: [Register; 8] = [0, 3, 2, 1, 4, 5, 6, 7];
-            Number::Register(ORDER[number as usize])
-        }
-        (Abi::Amd64, 8) => Number::ProgramCounter,
-        (Abi::Amd64, 16..24) => Number::Register(number - 8),
-        (Abi::AArch64Little | Abi::AArch64Big, 0..32) => Number::Register(number),
-        (Abi::AArch64Little | Abi::AArch64Big, 32) => Number::ProgramCounter,
-        (Abi::S390x, 0..16) => Number::Register(number),
-        (Abi::S390x, 33) => Number::ProgramCounter,
-        _ => Number::Other,
     }
 }

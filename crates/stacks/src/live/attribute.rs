@@ -2,6 +2,7 @@
 
 use super::choice::Choice;
 use crate::event::format;
+use crate::registers;
 use perf_event_open_sys::bindings as sys;
 use sframe_format::Abi;
 use std::io;
@@ -139,7 +140,7 @@ impl Common {
         attribute.set_exclude_callchain_user(1);
         attribute.set_exclude_idle(1);
         attribute.set_exclude_kernel((!self.features.kernel).into());
-        attribute.sample_regs_user = registers(self.abi);
+        attribute.sample_regs_user = registers::mask(self.abi);
         attribute.sample_stack_user = self.stack_size;
         attribute
     }
@@ -187,15 +188,6 @@ pub fn open(attribute: &sys::perf_event_attr, of: Of<'_>, processor: i32) -> io:
     }
     // SAFETY: the call has made it, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(event) })
-}
-
-/// The registers to record, as a bit for each of the kernel's numbers: all except segments and flags.
-pub fn registers(abi: Abi) -> u64 {
-    match abi {
-        Abi::Amd64 => 0x00ff_01ff,
-        Abi::AArch64Little | Abi::AArch64Big => (1 << 33) - 1,
-        Abi::S390x => 0xffff | 1 << 33,
-    }
 }
 
 /// The number of processors, with those that are offline.

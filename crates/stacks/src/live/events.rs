@@ -7,12 +7,13 @@
 //! With a BPF program, what the kernel tells of processes comes in rings of its own, which wake the reader at
 //! once: the program should know what a process has mapped before the process ends.
 
-use super::attribute::{Common, FEATURES, Of, SAMPLE, open, processors, registers};
+use super::attribute::{Common, FEATURES, Of, SAMPLE, open, processors};
 use super::choice::Choice;
 use super::descriptors;
 use super::request::Request;
 use super::ring::{Ring, sizes};
 use crate::event::{Layout, Record};
+use crate::registers;
 use perf_event_open_sys::bindings as sys;
 use sframe_format::Abi;
 use std::collections::{BTreeMap, BTreeSet};
@@ -165,7 +166,7 @@ impl Events {
             read: 0,
             id_all: true,
             branch: 0,
-            user_registers: registers(common.abi),
+            user_registers: registers::mask(common.abi),
         };
         let (with_kernel, stack_size) = (common.features.kernel, common.stack_size);
         let (events, news, numbers) = (Vec::new(), Vec::new(), BTreeMap::new());

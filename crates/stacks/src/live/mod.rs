@@ -33,9 +33,9 @@ mod target;
 mod unwinder;
 
 use crate::coverage::ProcessorTime;
-use crate::event::{Event, Mapped};
+use crate::event::Event;
 use crate::files::Files;
-use crate::running::Line;
+use crate::present;
 use crate::session::{Session, Settings, Stack};
 use crate::statistics::Statistics;
 pub use choice::Choice;
@@ -269,48 +269,6 @@ fn synthesize(
     take: &mut dyn FnMut(&Stack<'_>),
 ) {
     let mut tell = |event: &Event<'_>| pass_on(session, in_kernel.as_deref_mut(), (0, Some(event)), take);
-    for tid in target::threads_of(pid) {
-        let name = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
-        let name = name.strip_suffix(b"\n").unwrap_or(&name);
-        tell(&Event::Named { pid, tid, name, executed: false });
-    }
-    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    for mapped in maps.split(|&byte| byte == b'\n').filter_map(|line| mapping(pid, line)) {
-        tell(&Event::Mapped(mapped));
-    }
-}
-
-/// The mapping of code that a line of `/proc/PID/maps` tells of.
-fn mapping(pid: u32, line: &[u8]) -> Option<Mapped<'_>> {
-    let Line { range, executable, offset, identity, path } = Line::read(line)?;
-    let path: &[u8] = if path.is_empty() { b"//anon" } else { path };
-    let (address, length) = (range.start, range.end.checked_sub(range.start)?);
-    let (kernel, build_id) = (false, None);
-    executable.then_some(Mapped {
-        pid,
-        address,
-        length,
-        offset,
-        executable,
-        kernel,
-        build_id,
-        identity,
-        path,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::mapping;
-
-    #[test]
-    fn maps_of_proc_are_read() {
-        let line = b"7f00-8f00 r-xp 00001000 fd:00 123                        /usr/lib/a b.so (deleted)";
-        let mapped = mapping(7, line).unwrap();
-        assert_eq!((mapped.address, mapped.length, mapped.offset), (0x7f00, 0x1000, 0x1000));
-        assert_eq!(mapped.path, b"/usr/lib/a b.so (deleted)");
-        assert_eq!(mapping(7, b"7f00-8f00 rwxp 00000000 00:00 0 ").unwrap().path, b"//anon");
-        assert!(mapping(7, b"7f00-8f00 rw-p 00000000 00:00 0").is_none());
-        assert!(mapping(7, b"nothing").is_none());
-    }
+    // A process that has ended meanwhile has no samples.
+    let _ = present::tell(pid, &mut tell);
 }

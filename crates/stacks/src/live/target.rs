@@ -2,6 +2,7 @@
 
 use super::members::Members;
 use super::request::{Request, Target};
+use crate::present::{numbers_in, threads_of};
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -63,20 +64,6 @@ pub fn start(request: &Request) -> Result<Started, String> {
         Target::Group(folder) => (Vec::new(), processes_of(folder)),
     };
     Ok(Started { pids, child, found })
-}
-
-/// The threads of a process.
-pub fn threads_of(pid: u32) -> Vec<u32> {
-    numbers_in(Path::new(&format!("/proc/{pid}/task")))
-}
-
-/// The entries of a folder whose names are numbers.
-fn numbers_in(folder: &Path) -> Vec<u32> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut numbers: Vec<u32> =
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    numbers.sort_unstable();
-    numbers
 }
 
 /// The processes of a control group and of the groups inside it.
