@@ -27,7 +27,7 @@ pub fn settings(rows: &StackRows, sysroot: Option<PathBuf>, measure: bool) -> Se
     };
     let may_fetch = std::env::var_os("DEBUGINFOD_URLS").is_some_and(|urls| !urls.is_empty());
     let fetcher = may_fetch.then(|| "debuginfod-find".into());
-    let files = Options { sysroot, fetcher, sources, here: false, measure };
+    let files = Options { sysroot, fetcher, sources, measure, ..Options::default() };
     Settings { files, frame_pointers: rows.frame_pointers }
 }
 

@@ -2,9 +2,10 @@
 
 use memmap2::Mmap;
 use sframe_format::Endian;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::ops::{Deref, Range};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,16 +22,47 @@ pub struct Bytes {
     range: Range<usize>,
 }
 
+/// What tells a file from one that has replaced it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    fn of(found: &Metadata) -> Self {
+        let modified = (found.mtime(), found.mtime_nsec());
+        Self { device: found.dev(), inode: found.ino(), size: found.size(), modified }
+    }
+
+    /// That of the regular file at a path.
+    pub fn at(path: &Path) -> Option<Self> {
+        std::fs::metadata(path).ok().filter(Metadata::is_file).map(|found| Self::of(&found))
+    }
+}
+
 impl Bytes {
     /// The contents of a regular file. This opens no other file, because a pipe would wait for its writer.
     ///
     /// # Errors
     /// It is not a regular file, or cannot be read.
     pub fn open(path: &Path) -> io::Result<Self> {
+        Self::open_stamped(path).map(|(bytes, _)| bytes)
+    }
+
+    /// The contents of a regular file, and what tells it from others.
+    ///
+    /// # Errors
+    /// It is not a regular file, or cannot be read.
+    pub fn open_stamped(path: &Path) -> io::Result<(Self, Stamp)> {
         if !std::fs::metadata(path)?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        Self::map(&File::open(path)?)
+        let file = File::open(path)?;
+        let stamp = Stamp::of(&file.metadata()?);
+        Ok((Self::map(&file)?, stamp))
     }
 
     /// The contents of an open file.

@@ -34,7 +34,7 @@ pub(crate) struct DebugFile {
 }
 
 /// Where debug files come from.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Places {
     /// The folder that stands for the root. `None`: the root of this machine.
     pub root: Option<PathBuf>,
@@ -73,6 +73,13 @@ impl DebugFile {
             frames: OnceLock::new(),
             mini: OnceLock::new(),
         }
+    }
+
+    /// The bytes of the files that have been found so far, and of what was expanded.
+    pub fn size(&self) -> usize {
+        let found = [&self.found, &self.fetched].map(|found| Some(found.get()?.as_ref()?.bytes.len()));
+        let parts = [&self.shared, &self.mini].map(|part| Some(part.get()?.as_ref()?.len()));
+        found.into_iter().chain(parts).flatten().sum()
     }
 
     /// The file, found by build-id or by the name in `.gnu_debuglink`.

@@ -9,7 +9,7 @@ use crate::build_id::build_id_path;
 pub use crate::build_id::hexadecimal;
 use crate::bytes::Bytes;
 use crate::code::switch::Back;
-use crate::debug_file::{DebugFile, Places};
+use crate::debug_file::Places;
 use crate::go_lines::GoLines;
 use crate::image::{Image, Sources};
 use crate::inlines::{Inlines, Line};
@@ -20,6 +20,8 @@ use crate::jit_objects::{JitObjects, Kind, descriptors};
 use crate::kernel::{KERNEL, running_build_id};
 use crate::rows::{ReadTime, Rows};
 use crate::running::{Identity, REPLACED, Running};
+pub use crate::shelf::Bound;
+use crate::shelf::{self, Counts, Opened, Shelf};
 use crate::symbols::Symbols;
 use crate::table::{Material, Table};
 use hashbrown::{Equivalent, HashMap};
@@ -30,7 +32,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
+
+/// After how many samples and events the bound is looked at, though no file was opened.
+const LOOK: u64 = 64;
 
 /// The number of a file in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -49,6 +55,21 @@ pub struct Options {
     pub here: bool,
     /// Whether to measure the time of unwinding and of reading rows.
     pub measure: bool,
+    /// How many files may be open at a time.
+    pub bound: Bound,
+}
+
+/// The files that are open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Open {
+    /// How many.
+    pub files: u64,
+    /// Their bytes, and those of their debug files.
+    pub bytes: u64,
+    /// How often a file was closed because of the bound.
+    pub closed: u64,
+    /// How often a file was opened again.
+    pub reopened: u64,
 }
 
 /// A file that processes mapped.
@@ -57,12 +78,10 @@ pub struct MappedFile {
     pub path: Arc<str>,
     /// Its build-id in the recording.
     expected: Option<Vec<u8>>,
-    /// The file, or why it cannot be used.
-    image: Result<Arc<Image>, String>,
-    /// The file with its debug information.
-    debug: Arc<DebugFile>,
-    /// Its rows, and the same rows for unwinders. A file that cannot be used has none.
-    made: Option<Arc<Rows>>,
+    shelf: Arc<Shelf>,
+    /// What the shelf holds, as long as it is open.
+    opened: OnceCell<Opened>,
+    /// Its rows for unwinders. A file that cannot be used has none.
     rows: Arc<FileRows<Bytes>>,
     table: OnceCell<Option<Arc<Table>>>,
     symbols: OnceCell<Symbols>,
@@ -83,9 +102,29 @@ struct InMemory {
 }
 
 impl MappedFile {
+    fn opened(&self) -> &Opened {
+        self.shelf.touch();
+        self.opened.get_or_init(|| self.shelf.opened())
+    }
+
+    /// Its rows, made on demand.
+    fn made(&self) -> Option<&Rows> {
+        self.opened().made.as_deref()
+    }
+
+    /// Closes it if it can be opened again. Returns whether it did.
+    fn close(&mut self) -> bool {
+        let closes = self.shelf.close();
+        if closes {
+            (self.opened, self.symbols) = (OnceCell::new(), OnceCell::new());
+            (self.inlines, self.go_lines) = (OnceCell::new(), OnceCell::new());
+        }
+        closes
+    }
+
     /// The ELF file, or a sentence that says why it cannot be used.
     pub fn image(&self) -> Result<&Image, &str> {
-        self.image.as_deref().map_err(String::as_str)
+        self.opened().image.as_deref().map_err(String::as_str)
     }
 
     /// Why it cannot be used, if that is because another file has its path.
@@ -101,7 +140,7 @@ impl MappedFile {
 
     /// The build-id in the recording, or else the file's own.
     pub fn build_id(&self) -> Option<&[u8]> {
-        let own = self.image.as_deref().ok().and_then(Image::build_id);
+        let own = self.image().ok().and_then(Image::build_id);
         self.expected.as_deref().or(own)
     }
 
@@ -112,23 +151,23 @@ impl MappedFile {
 
     /// Number of addresses for which samples needed its rows.
     pub fn addresses_asked(&self) -> usize {
-        self.made.as_ref().map_or(0, |rows| rows.known())
+        self.made().map_or(0, Rows::known)
     }
 
     /// Where the function around the file's address `pc` starts, according to what the file says of frames.
     pub fn start_at(&self, pc: u64) -> Option<u64> {
-        self.made.as_ref()?.start_at(pc)
+        self.made()?.start_at(pc)
     }
 
     /// Where the caller's value of a register is while the code at the file's address `pc` runs, if rows do
     /// not track that register.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
-        self.made.as_ref()?.register_at(pc, register)
+        self.made()?.register_at(pc, register)
     }
 
     /// How the function gets back that has called on another stack in front of the file's address `at`.
     pub(crate) fn way_back(&self, at: u64) -> Option<&Back> {
-        self.made.as_ref()?.functions().switch_at(at)?.back.as_ref()
+        self.made()?.functions().switch_at(at)?.back.as_ref()
     }
 
     /// Steps from the frame at the file's address `pc` by call frame information that has no form as rows.
@@ -139,7 +178,7 @@ impl MappedFile {
         registers: &mut Registers,
         read: &mut impl FnMut(u64) -> Result<u64, ()>,
     ) -> Option<Result<Option<FrameAddress>, UnwindError>> {
-        self.made.as_ref()?.step_at(pc, topmost, registers, read)
+        self.made()?.step_at(pc, topmost, registers, read)
     }
 
     /// Whether its compact table has been made.
@@ -149,18 +188,19 @@ impl MappedFile {
 
     /// Its symbols, those of its separate debug file, and those that are compressed into it.
     pub fn symbols(&self) -> &Symbols {
-        self.symbols.get_or_init(|| Symbols::read(&self.debug.with_symbols().cloned().collect::<Vec<_>>()))
+        self.symbols
+            .get_or_init(|| Symbols::read(&self.opened().debug.with_symbols().cloned().collect::<Vec<_>>()))
     }
 
     /// The functions at the file's address, innermost first, with their source lines: by its debug
     /// information, or that of its separate debug file, or else by the table of a program of Go.
     pub(crate) fn lines_at(&self, address: u64) -> Vec<Line> {
-        let inlines = self.inlines.get_or_init(|| Inlines::read(&self.debug));
+        let inlines = self.inlines.get_or_init(|| Inlines::read(&self.opened().debug));
         let lines = inlines.as_ref().map(|inlines| inlines.at(address)).unwrap_or_default();
         if !lines.is_empty() {
             return lines;
         }
-        let read = || GoLines::read(self.image.as_deref().ok()?.bytes());
+        let read = || GoLines::read(self.image().ok()?.bytes());
         let own = self.go_lines.get_or_init(read);
         own.as_ref().map(|own| own.at(address)).unwrap_or_default()
     }
@@ -196,6 +236,11 @@ pub struct Files {
     reading: ReadTime,
     /// The time spent making tables.
     making: ReadTime,
+    counts: Arc<Counts>,
+    /// How often a file had been opened when the bound was looked at.
+    looked_at: u64,
+    /// How often a file was closed.
+    closed: u64,
 }
 
 impl Files {
@@ -211,6 +256,9 @@ impl Files {
             since: SystemTime::now(),
             reading: ReadTime::new(options.measure),
             making: ReadTime::new(options.measure),
+            counts: Arc::default(),
+            looked_at: 0,
+            closed: 0,
             options,
         }
     }
@@ -242,7 +290,7 @@ impl Files {
         let id = self.add(&key.0, key.1.clone(), other.or_else(|| self.options.sysroot.clone()), image);
         if is_of_process {
             // When names are asked for, the process may have ended, and its root with it.
-            let debug = &self.files[id.0 as usize].debug;
+            let debug = &self.files[id.0 as usize].opened().debug;
             let _ = (debug.bytes(), debug.shared());
         }
         self.by_key.insert(key, id);
@@ -270,22 +318,26 @@ impl Files {
         image: Result<Image, String>,
     ) -> FileId {
         let id = FileId(self.files.len() as u32);
-        let image = image.map(Arc::new);
-        let places = Places { root, fetcher: self.options.fetcher.clone() };
-        let debug = Arc::new(DebugFile::new(path, places, image.as_ref().ok()));
-        let rows = |image: &Arc<Image>| {
-            let from = (Arc::clone(image), Arc::clone(&debug));
-            Arc::new(Rows::new(from, self.options.sources, self.reading.clone()))
+        let settings = shelf::Settings {
+            path: path.into(),
+            places: Places { root, fetcher: self.options.fetcher.clone() },
+            sources: self.options.sources,
+            reading: self.reading.clone(),
+            counts: Arc::clone(&self.counts),
         };
-        let made = image.as_ref().ok().map(rows);
-        let unwinding = |rows: &Arc<Rows>| FileRows::default().with_source(Arc::clone(rows) as _);
+        let is_usable = image.is_ok();
+        let shelf = Arc::new(Shelf::new(image, settings));
+        let rows = if is_usable {
+            FileRows::default().with_source(Arc::clone(&shelf) as _)
+        } else {
+            FileRows::default()
+        };
         self.files.push(MappedFile {
             path: path.into(),
             expected,
-            image,
-            rows: made.as_ref().map(unwinding).unwrap_or_default().into(),
-            made,
-            debug,
+            shelf,
+            opened: OnceCell::new(),
+            rows: rows.into(),
             table: OnceCell::new(),
             symbols: OnceCell::new(),
             inlines: OnceCell::new(),
@@ -373,6 +425,40 @@ impl Files {
         let own = own.filter(|image| image.abi() == self.abi && same(image));
         own.or_else(|| self.find_by_build_id(Path::new("[vdso]"), build_id))
             .ok_or_else(|| "not that of this kernel".into())
+    }
+
+    /// The files that are open now.
+    pub fn open_now(&self) -> Open {
+        let all = self.files.iter().filter_map(|file| file.shelf.open_now());
+        let (files, bytes) = all.fold((0, 0), |(files, bytes), (_, size)| (files + 1, bytes + size));
+        let opened = self.counts.opened.load(Ordering::Relaxed);
+        Open { files, bytes, closed: self.closed, reopened: opened - self.files.len() as u64 }
+    }
+
+    /// Closes the least recently used files as long as more are open than may be. Do this between samples.
+    pub fn close_unused(&mut self) {
+        let (bound, opened) = (self.options.bound, self.counts.opened.load(Ordering::Relaxed));
+        let now = self.counts.clock.fetch_add(1, Ordering::Relaxed);
+        // Open files become larger when their debug files are found.
+        if bound.is_none() || opened == self.looked_at && !now.is_multiple_of(LOOK) {
+            return;
+        }
+        self.looked_at = opened;
+        let open = |(place, file): (usize, &MappedFile)| {
+            file.shelf.open_now().map(|(used, size)| (used, place, size))
+        };
+        let mut open: Vec<_> = self.files.iter().enumerate().filter_map(open).collect();
+        let (mut files, mut bytes) = (open.len() as u64, open.iter().map(|(_, _, size)| size).sum());
+        if !bound.is_exceeded(files, bytes) {
+            return;
+        }
+        open.sort_unstable();
+        for (_, place, size) in open {
+            if bound.is_exceeded(files, bytes) && self.files[place].close() {
+                (files, bytes) = (files - 1, bytes - size);
+                self.closed += 1;
+            }
+        }
     }
 
     /// A file of the cache.
@@ -495,7 +581,8 @@ impl Files {
     /// What a file's compact table is made of. `None`: the file cannot be used.
     pub(crate) fn material(&self, id: FileId) -> Option<Material> {
         let file = self.get(id)?;
-        let (image, rows) = (file.image.as_ref().ok()?, file.made.as_ref()?);
+        let opened = file.opened();
+        let (image, rows) = (opened.image.as_ref().ok()?, opened.made.as_ref()?);
         let (image, rows) = (Arc::clone(image), Arc::clone(rows));
         Some(Material { image, rows, sources: self.options.sources, making: self.making.clone() })
     }

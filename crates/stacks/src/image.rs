@@ -1,7 +1,7 @@
 //! ELF files for an unwinder: their segments, their rows, their build-id.
 
 use crate::build_id;
-use crate::bytes::{Bytes, word};
+use crate::bytes::{Bytes, Stamp, word};
 use crate::code::functions::{Functions, Piece};
 use crate::code::{Area, Code};
 use crate::extents;
@@ -16,7 +16,7 @@ use sframe_format::light::{self, SHT_SFRAME_LIGHT};
 use sframe_format::write::{Function, Options, write_sorted};
 use sframe_format::{Abi, CompactTable, FileRows, PT_GNU_SFRAME, SHT_GNU_SFRAME, Section, Source, compact};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 type Header = elf::FileHeader64<Endianness>;
 
@@ -77,6 +77,8 @@ pub struct Image {
     loads: Vec<Load>,
     build_id: Option<Vec<u8>>,
     entry: u64,
+    /// Its path on this machine, and what tells it from others.
+    origin: Option<(PathBuf, Stamp)>,
 }
 
 /// The largest page of the machines. A segment's offset and address agree modulo this.
@@ -89,7 +91,8 @@ impl Image {
     /// # Errors
     /// A sentence: the file cannot be read, or it is not an ELF file for a machine that has SFrame.
     pub fn open(path: &Path) -> Result<Self, String> {
-        Self::new(Bytes::open(path).map_err(|error| error.to_string())?)
+        let (bytes, stamp) = Bytes::open_stamped(path).map_err(|error| error.to_string())?;
+        Ok(Self { origin: Some((path.to_owned(), stamp)), ..Self::new(bytes)? })
     }
 
     /// A file with these bytes.
@@ -112,7 +115,7 @@ impl Image {
         let segments = header.program_headers(endian, &*bytes).map_err(malformed)?;
         let (loads, entry) = (loads(segments, endian), header.e_entry(endian));
         let build_id = build_id::of_file(endian, &bytes, segments);
-        Ok(Self { bytes, abi, loads, build_id, entry })
+        Ok(Self { bytes, abi, loads, build_id, entry, origin: None })
     }
 
     /// A file of a 32-bit program, which a 64-bit kernel also runs. It gives names, but it has no rows.
@@ -131,12 +134,17 @@ impl Image {
         let (loads, entry) = (loads(segments, endian), header.e_entry(endian).into());
         let file = object::File::parse(&*bytes).ok();
         let build_id = file.and_then(|file| Some(file.build_id().ok()??.to_vec()));
-        Ok(Self { bytes, abi, loads, build_id, entry })
+        Ok(Self { bytes, abi, loads, build_id, entry, origin: None })
     }
 
     /// The machine it is for.
     pub fn abi(&self) -> Abi {
         self.abi
+    }
+
+    /// Its path on this machine and what tells it from others, if it was opened by a path.
+    pub(crate) fn origin(&self) -> Option<&(PathBuf, Stamp)> {
+        self.origin.as_ref()
     }
 
     /// Its build-id, if it has one.

@@ -21,7 +21,7 @@
 //! | `symbols`, `go_table`, `go_lines`, `inlines` | names for their addresses |
 //! | `jit_map` | names of code that programs made while they ran |
 //! | `name`, [`namer`], [`kernel`] | the names of a frame; names of the kernel's functions |
-//! | [`files`] | one cache of files for all processes |
+//! | [`files`], `shelf` | one cache of files for all processes, with a bound on those that are open |
 //! | [`process`] | which process has mapped which file where |
 //! | [`running`], [`present`] | where the files of a process that runs can be opened; what it has mapped |
 //! | [`session`], `walk`, `saved` | from events to stacks |
@@ -78,6 +78,7 @@ mod saved;
 pub mod script;
 mod sections;
 pub mod session;
+mod shelf;
 pub mod snapshot;
 pub mod statistics;
 mod step;

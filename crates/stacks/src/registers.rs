@@ -42,8 +42,8 @@ pub fn program_counter(abi: Abi) -> u32 {
     (0..u64::BITS).find(is_it).unwrap_or(0)
 }
 
-/// The registers to ask for, as `sample_regs_user` takes them, with a bit for each of the kernel's numbers: all
-/// except segments and flags.
+/// The registers to ask for, as `sample_regs_user` takes them, with a bit for each of the kernel's numbers:
+/// all except segments and flags.
 pub fn mask(abi: Abi) -> u64 {
     match abi {
         Abi::Amd64 => 0x00ff_01ff,

@@ -149,6 +149,11 @@ impl Session {
         }
     }
 
+    /// The architecture of its processes.
+    pub fn abi(&self) -> Abi {
+        self.abi
+    }
+
     /// The files that were mapped.
     pub fn files(&self) -> &Files {
         &self.files
@@ -188,6 +193,7 @@ impl Session {
             Some(Event::Other) => {}
             None => self.statistics.unreadable += 1,
         }
+        self.files.close_unused();
     }
 
     /// Records where the kernel is. Its mapping is named after a symbol, and the mapping's offset is that
@@ -347,6 +353,11 @@ impl Session {
     /// There is no such process, or its mappings cannot be read.
     pub fn add_running(&mut self, pid: u32) -> io::Result<()> {
         present::tell(pid, &mut |event| self.handle(0, Some(event), &mut |_| {}))
+    }
+
+    /// Adds a process that has mapped nothing.
+    pub fn begin_process(&mut self, pid: u32) {
+        self.processes.get(pid);
     }
 
     /// Whether an event has mentioned a process, and it has not been forgotten.
