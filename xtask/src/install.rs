@@ -11,8 +11,8 @@ use std::process::Command;
 /// The names of linkers that gcc, clang and rustc look for.
 const NAMES: [&str; 5] = ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
 
-/// The name by which programs load `libsframe_unwind`; `crates/sframe-unwind/build.rs` gives it.
-const UNWIND_SONAME: &str = "libsframe_unwind.so.1";
+/// The packages whose libraries and headers programs are built with.
+const FOR_PROGRAMS: [&str; 2] = ["sframe-unwind", "sframe-stacks"];
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -164,12 +164,13 @@ fn install_command(command: &Path, prefix: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the libraries: the one for programs that walk their own stacks, the one of `sframe-ld -run`, the
+/// Builds the libraries: those for programs that walk stacks, the one of `sframe-ld -run`, the
 /// plugin that splits, and the look-ups of programs with an unwind table.
 fn build_library() -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::folders::workspace())
-        .args(["build", "--release", "-p", "sframe-unwind", "-p", "sframe-run", "-p", "sframe-split"])
+        .args(["build", "--release", "-p", "sframe-unwind", "-p", "sframe-stacks"])
+        .args(["-p", "sframe-run", "-p", "sframe-split"])
         .status()?;
     if !status.success() {
         bail!("the libraries do not build");
@@ -179,17 +180,33 @@ fn build_library() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Copies the library for programs that walk their own stacks: shared and static, its header, and the file
-/// for `pkg-config`. Also copies the libraries of the linker itself.
+/// Copies the libraries for programs that walk stacks, their own or others': shared and static, with header
+/// and file for `pkg-config`. Also copies the libraries of the linker itself.
 fn install_library(built: &Path, folder: &Path) -> Result<()> {
     let root = crate::folders::workspace();
     let (library, include) = (folder.join("lib"), folder.join("include"));
     std::fs::create_dir_all(library.join("pkgconfig"))?;
     std::fs::create_dir_all(&include)?;
-    // Programs are linked to the first name, and load the library by the second.
-    replace(&built.join("libsframe_unwind.so"), &library.join(UNWIND_SONAME))?;
-    link(UNWIND_SONAME, &library.join("libsframe_unwind.so"))?;
-    replace(&built.join("libsframe_unwind.a"), &library.join("libsframe_unwind.a"))?;
+    for package in FOR_PROGRAMS {
+        let name = format!("lib{}", package.replace('-', "_"));
+        // Programs are linked to the first name, and load the library by the second, which the package's
+        // `build.rs` gives it.
+        let (shared, soname) = (format!("{name}.so"), format!("{name}.so.1"));
+        // A folder that `--unwind-library` gives may lack one.
+        if !built.join(&shared).is_file() {
+            continue;
+        }
+        replace(&built.join(&shared), &library.join(&soname))?;
+        link(&soname, &library.join(&shared))?;
+        let archive = format!("{name}.a");
+        replace(&built.join(&archive), &library.join(&archive))?;
+        let sources = root.join("crates").join(package);
+        let header = format!("{package}.h");
+        replace(&sources.join("include").join(&header), &include.join(&header))?;
+        let template = std::fs::read_to_string(sources.join(format!("{package}.pc.in")))?;
+        let text = template.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+        std::fs::write(library.join("pkgconfig").join(format!("{package}.pc")), text)?;
+    }
     std::fs::create_dir_all(library.join("sframe-ld"))?;
     let archives = crate::exceptions::names();
     for name in
@@ -199,11 +216,7 @@ fn install_library(built: &Path, folder: &Path) -> Result<()> {
             replace(&built.join(name), &library.join("sframe-ld").join(name))?;
         }
     }
-    let sources = root.join("crates/sframe-unwind");
-    replace(&sources.join("include/sframe-unwind.h"), &include.join("sframe-unwind.h"))?;
-    let template = std::fs::read_to_string(sources.join("sframe-unwind.pc.in"))?;
-    let text = template.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
-    Ok(std::fs::write(library.join("pkgconfig/sframe-unwind.pc"), text)?)
+    Ok(())
 }
 
 /// Copies the assembler wrapper below the prefix, into a folder of its own. In the linker's folder, it would

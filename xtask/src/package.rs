@@ -28,13 +28,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The programs and libraries of the package.
-const BUILT: [&str; 8] = [
+const BUILT: [&str; 10] = [
     "sframe-ld",
     "sframe",
     "sframe-as",
     "ld-compare",
     "libsframe_unwind.so",
     "libsframe_unwind.a",
+    "libsframe_stacks.so",
+    "libsframe_stacks.a",
     "libsframe_run.so",
     "libsframe_split.so",
 ];
@@ -149,7 +151,7 @@ fn build(folder: &str, is_profiled: bool) -> Result<PathBuf> {
     flags.push_str(&format!(" {}", old_libc::stand_ins(&folder.join("stand-ins"))?));
     let mut command = release::build(&folder, &flags)?;
     command.args(["--bins", "--lib"]);
-    for member in ["sframe", "ld-compare", "sframe-unwind", "sframe-run", "sframe-split"] {
+    for member in ["sframe", "ld-compare", "sframe-unwind", "sframe-stacks", "sframe-run", "sframe-split"] {
         command.args(["-p", member]);
     }
     ensure!(command.status()?.success(), "the release does not build");

@@ -68,7 +68,10 @@ pub fn package(tree: &Path, output: &Path, time: u64) -> Result<PathBuf> {
     std::fs::create_dir_all(tree.join("DEBIAN"))?;
     std::fs::write(tree.join("DEBIAN/triggers"), "activate-noawait ldconfig\n")?;
     // Packages of programs that are linked to it depend on this one (`deb-shlibs(5)`).
-    std::fs::write(tree.join("DEBIAN/shlibs"), "libsframe_unwind 1 sframe-ld\n")?;
+    std::fs::write(
+        tree.join("DEBIAN/shlibs"),
+        "libsframe_stacks 1 sframe-ld\nlibsframe_unwind 1 sframe-ld\n",
+    )?;
     build(tree, output, time, ("sframe-ld", &control, DESCRIPTION))
 }
 

@@ -11,8 +11,8 @@ use std::process::Command;
 /// How the names of files with the text of a licence start.
 const NAMES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "UNLICENSE", "NOTICE"];
 /// The members of the workspace that are in the package.
-const MEMBERS: [&str; 6] =
-    ["sframe-ld", "sframe", "ld-compare", "sframe-unwind", "sframe-run", "sframe-split"];
+const MEMBERS: [&str; 7] =
+    ["sframe-ld", "sframe", "ld-compare", "sframe-unwind", "sframe-stacks", "sframe-run", "sframe-split"];
 
 /// A crate that the programs contain.
 pub struct Crate {
