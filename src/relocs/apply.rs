@@ -143,29 +143,18 @@ fn from_base(base: RelocBase, value: u64, place: u64, at: &Addresses) -> i64 {
 impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
     #[inline]
     fn decided(&mut self, relocation: Decided<'_, T>) {
-        let Decided { info, offset, index, symbol, addend, facts, action } = relocation;
-        let in_place = self.in_place;
-        let apply = &mut self.apply;
-        let Some(at) = apply.position(offset) else { return };
-        if let Some(kind) = action.dynamic {
-            let known = |apply: &Apply<'_, '_, T>| {
-                if in_place { apply.in_place(kind, index, symbol, addend) } else { 0 }
-            };
-            let site = DynRelocSite::new(apply.section, offset, symbol, addend, kind);
-            let value = match kind {
-                DynamicKind::SignedRelative => dynamic::lower_half(apply.link, &site) as i64,
-                _ if apply.link.tagged.is_empty() => known(apply),
-                _ => dynamic::beside_tags(apply.link, &site).unwrap_or_else(|| known(apply)),
-            };
-            T::write_field(info.field, &mut apply.out[at..], value);
+        let Some(at) = self.apply.position(relocation.offset) else { return };
+        if let Some(kind) = relocation.action.dynamic {
+            let value = self.beside_dynamic(kind, &relocation);
+            T::write_field(relocation.info.field, &mut self.apply.out[at..], value);
             return;
         }
+        let Decided { info, offset, index, symbol, addend, facts, action } = relocation;
+        let apply = &mut self.apply;
         let place = apply.address.wrapping_add(at as u64);
         let mut value = apply.value(action, index, symbol, addend, place);
         if self.takes_shortcuts && action.expr == RelocExpr::Symbol && action.edit.is_none() {
-            let (object, section) = (apply.object, apply.section);
-            let reference = shortcuts::Reference { object, section, info, offset, symbol: index, addend };
-            value = shortcuts::find(apply.link, reference).map_or(value, |shortcut| shortcut.value);
+            value = apply.shortcut(info, offset, (index, addend)).unwrap_or(value);
         }
         let outside = match action.edit {
             Some(edit) => T::edit(edit, apply.out, at, value, place).err(),
@@ -204,12 +193,36 @@ impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
     }
 }
 
+impl<T: Target> Loaded<'_, '_, T> {
+    /// What the place of a dynamic relocation holds.
+    fn beside_dynamic(&self, kind: DynamicKind, relocation: &Decided<'_, T>) -> i64 {
+        let (apply, link) = (&self.apply, self.apply.link);
+        let Decided { offset, index, symbol, addend, .. } = *relocation;
+        let known = || if self.in_place { apply.in_place(kind, index, symbol, addend) } else { 0 };
+        let site = || DynRelocSite::new(apply.section, offset, symbol, addend, kind);
+        match kind {
+            DynamicKind::SignedRelative => dynamic::lower_half(link, &site()) as i64,
+            _ if link.tagged.is_empty() => known(),
+            _ => dynamic::beside_tags(link, &site()).unwrap_or_else(known),
+        }
+    }
+}
+
 impl<T: Target> Apply<'_, '_, T> {
     /// The index in `out` of an offset of the input section. `None`: the offset is outside.
     #[inline]
     fn position(&self, offset: u64) -> Option<usize> {
         let at = offset.checked_sub(self.start)?;
         (at <= self.out.len() as u64).then_some(at as usize)
+    }
+
+    /// The value of a branch whose target is only another branch (`--branch-to-branch`): it leads to where
+    /// that one leads. The loop of all other links should not carry what this needs.
+    #[cold]
+    fn shortcut(&self, info: &'static RelocInfo<T>, offset: u64, target: (u32, i64)) -> Option<i64> {
+        let (object, section, (symbol, addend)) = (self.object, self.section, target);
+        let reference = shortcuts::Reference { object, section, info, offset, symbol, addend };
+        shortcuts::find(self.link, reference).map(|shortcut| shortcut.value)
     }
 
     /// Points a branch that does not reach its target at a thunk. Returns whether there is such a thunk.

@@ -212,6 +212,7 @@ fn locals<'l, 'a, T: Target>(
     let discard = link.config.strip.discard;
     let signatures = groups::local_signatures(link, object.id);
     let referenced = references::locals(link, object);
+    let has_gaps = link.merges.is_partial();
     (1..object.first_global).filter_map(move |index| {
         let symbol = &object.symbols[index as usize];
         let kind = symbol.kind();
@@ -227,7 +228,11 @@ fn locals<'l, 'a, T: Target>(
         if name.is_empty() && !(referenced && link.config.is_relocatable()) {
             return None;
         }
-        if let SymbolPlace::Section(section) = object.symbol_place(index as usize)
+        let section = match object.symbol_place(index as usize) {
+            SymbolPlace::Section(section) => Some(section),
+            _ => None,
+        };
+        if let Some(section) = section
             && link.config.is_relocatable()
             && is_merge(object, section)
             && is_written(link, object.section_id(section))
@@ -236,7 +241,8 @@ fn locals<'l, 'a, T: Target>(
             // addend may lead behind the piece.
             return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
         }
-        if let SymbolPlace::Section(section) = object.symbol_place(index as usize)
+        if has_gaps
+            && let Some(section) = section
             && link.merges.leaves_out(object.section_id(section), symbol.st_value.get())
         {
             return None;
@@ -251,9 +257,8 @@ fn locals<'l, 'a, T: Target>(
         if temporary && discard == Discard::Locals {
             return None;
         }
-        if let SymbolPlace::Section(section) = object.symbol_place(index as usize) {
-            let id = object.section_id(section);
-            if !is_written(link, id) {
+        if let Some(section) = section {
+            if !is_written(link, object.section_id(section)) {
                 return None;
             }
             if temporary && discard == Discard::SectionMerge && is_merge(object, section) {
@@ -278,6 +283,7 @@ fn globals<'l, 'a, T: Target>(
     link: &'l Arranged<'a, T>,
     object: &'l ObjectFile<'a, T::E>,
 ) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
+    let has_gaps = link.merges.is_partial();
     object.globals.iter().enumerate().filter_map(move |(offset, &id)| {
         let symbol = object.first_global + offset as u32;
         let owned = Definition::Object { file: object.id, symbol };
@@ -286,8 +292,9 @@ fn globals<'l, 'a, T: Target>(
         }
         let is_left_out = match object.symbol_place(symbol as usize) {
             SymbolPlace::Section(section) => {
-                let (section, value) = (object.section_id(section), object.symbols[symbol as usize].st_value);
-                !is_written(link, section) || link.merges.leaves_out(section, value.get())
+                let section = object.section_id(section);
+                let value = || object.symbols[symbol as usize].st_value.get();
+                !is_written(link, section) || has_gaps && link.merges.leaves_out(section, value())
             }
             SymbolPlace::Common => link.symbol_flags(id).contains(SymbolFlags::DISCARDED),
             SymbolPlace::Undefined | SymbolPlace::Absolute => false,

@@ -205,13 +205,14 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
     if !is_rip_relative(modrm) {
         return None;
     }
-    let movrs = movrs_prefix(family, site);
     if opcode == 0x8b && !number {
-        let edit = match (movrs, family) {
-            (Some(movrs), _) => movrs.instruction(movrs.of_register, [0x8d, modrm], 0),
-            (None, Family::GotLoad | Family::GotLoadRex) => prefix(&[0x8d, modrm], 0),
-            (None, Family::GotLoadRex2) if rex2(site).is_some() => prefix(&[0x8d, modrm], 0),
-            _ => return None,
+        let edit = match family {
+            Family::GotLoad | Family::GotLoadRex => prefix(&[0x8d, modrm], 0),
+            _ => match movrs_prefix(family, site) {
+                Some(movrs) => movrs.instruction(movrs.of_register, [0x8d, modrm], 0),
+                None if family == Family::GotLoadRex2 && rex2(site).is_some() => prefix(&[0x8d, modrm], 0),
+                None => return None,
+            },
         };
         return relaxed(RelocExpr::Symbol, RelocBase::Place, edit);
     }
@@ -222,7 +223,9 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
     }
     let (opcode, modrm) = immediate_form(opcode, modrm)?;
     let edit = match family {
-        _ if let Some(movrs) = movrs => movrs.instruction(movrs.of_operand, [opcode, modrm], 4),
+        _ if let Some(movrs) = movrs_prefix(family, site) => {
+            movrs.instruction(movrs.of_operand, [opcode, modrm], 4)
+        }
         Family::GotLoad if opcode == 0xc7 => prefix(&[opcode, modrm], 4),
         Family::GotLoadRex => {
             let &[rex, ..] = site.around(3, 1)? else { return None };
@@ -269,6 +272,10 @@ impl MovrsPrefix {
 }
 
 fn movrs_prefix(family: Family, site: &Site<'_>) -> Option<MovrsPrefix> {
+    // Most loads are of other families.
+    if !matches!(family, Family::GotLoadMovrs | Family::GotLoadRex2) {
+        return None;
+    }
     // The relocation type says how many bytes of the instruction stand in front of the field.
     if family == Family::GotLoadMovrs
         && let Some(&[0x62, registers, width, 0x08, 0x8b, _]) = site.around(6, 6)
