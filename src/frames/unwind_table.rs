@@ -17,17 +17,18 @@ use crate::phase::{Inputs, Resolved, SectionStates};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use rayon::prelude::*;
+use sframe_format::CompactTable;
 use sframe_format::cfi::{CfiFunction, CfiRow};
-use sframe_format::compact::{Builder, PlacedFunction, ShapeId, WholeShapes};
+use sframe_format::compact::{Builder, Comparison, PlacedFunction, ShapeId, WholeShapes};
 use sframe_format::derive::{CfiHead, CfiReader, CfiReason, CfiSource, Pointer};
-use sframe_format::{Abi, CompactTable};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 use zerocopy::byteorder::ByteOrder;
 
-/// The number of objects that one job encodes.
+/// The least number of objects that one job encodes. Jobs do not share what they know, so each should be as
+/// large as the number of threads allows.
 const BATCH: usize = 32;
 
 /// Why an FDE stays.
@@ -165,7 +166,14 @@ pub fn choose<T: Target>(
     replaces: bool,
 ) -> Option<UnwindTable> {
     let files: Vec<(usize, &FileFrames<'_, T::E>)> = frames.files.iter().enumerate().collect();
-    let parts: Vec<Part<'_>> = files.par_chunks(BATCH).map(|batch| encode(link, sections, batch)).collect();
+    let parts: Vec<Part<'_>> = files
+        .par_iter()
+        .with_min_len(BATCH)
+        .fold(Part::new::<T>, |mut part, &(file, frames)| {
+            part.add_file(link, sections, FileId::from_index(file), frames);
+            part
+        })
+        .collect();
     let mut builder = Builder::whole(T::SFRAME_ABI);
     let (mut functions, mut of_file) = (Vec::new(), Vec::new());
     let mut personalities: Vec<(PersonalityKey, PersonalityOf)> = Vec::new();
@@ -216,21 +224,27 @@ fn number(list: &mut Vec<(PersonalityKey, PersonalityOf)>, key: PersonalityKey, 
     }) as u32
 }
 
-fn encode<'a, T: Target>(
-    link: &Resolved<'_, T>,
-    sections: &SectionStates,
-    files: &[(usize, &FileFrames<'a, T::E>)],
-) -> Part<'a> {
-    let mut part = Part {
-        builder: Builder::whole(T::SFRAME_ABI),
-        shapes: HashMap::default(),
-        functions: Vec::new(),
-        counts: Vec::new(),
-        personalities: Vec::new(),
-        kept: Vec::new(),
-    };
-    for &(file, frames) in files {
-        let (file, before) = (FileId::from_index(file), part.functions.len());
+impl<'a> Part<'a> {
+    fn new<T: Target>() -> Self {
+        Self {
+            builder: Builder::whole(T::SFRAME_ABI),
+            shapes: HashMap::default(),
+            functions: Vec::new(),
+            counts: Vec::new(),
+            personalities: Vec::new(),
+            kept: Vec::new(),
+        }
+    }
+
+    /// Adds the functions of an object.
+    fn add_file<T: Target>(
+        &mut self,
+        link: &Resolved<'_, T>,
+        sections: &SectionStates,
+        file: FileId,
+        frames: &FileFrames<'a, T::E>,
+    ) {
+        let before = self.functions.len();
         for section in &frames.sections {
             let mut reader = CfiReader::new(T::SFRAME_ABI, section.bytes, 0);
             for row in section.fdes.clone() {
@@ -239,20 +253,17 @@ fn encode<'a, T: Target>(
                 if !is_live(sections, fde) || fde.is_empty {
                     continue;
                 }
-                match part.add(link, file, section, fde, &mut reader) {
+                match self.add(link, file, section, fde, &mut reader) {
                     Ok((shape, personality)) => {
-                        part.functions.push(TabledFunction { file, fde: row, shape, personality });
+                        self.functions.push(TabledFunction { file, fde: row, shape, personality });
                     }
-                    Err(reason) => part.kept.push((reason, file, row)),
+                    Err(reason) => self.kept.push((reason, file, row)),
                 }
             }
         }
-        part.counts.push((part.functions.len() - before) as u32);
+        self.counts.push((self.functions.len() - before) as u32);
     }
-    part
-}
 
-impl<'a> Part<'a> {
     /// Adds the function of an FDE: its shape, and the number of its personality routine.
     fn add<T: Target>(
         &mut self,
@@ -398,11 +409,12 @@ fn drop_wrong<T: Target>(
     }
     let bytes = table.shapes.to_bytes(0, &[], &placed).unwrap_or_default();
     let decoded = CompactTable::parse(&bytes[..], 0).ok();
+    let comparison = decoded.as_ref().and_then(|table| Comparison::new(table).ok().flatten());
     let wrong = representatives.par_iter().zip(&placed).filter(|(function, place)| {
         let (mut reader, offset, frames) = reader(function);
-        let (Some(decoded), Ok(Some(read))) = (&decoded, reader.read(offset)) else { return true };
+        let (Some(comparison), Ok(Some(read))) = (&comparison, reader.read(offset)) else { return true };
         let expected = encoded_form(read.function, has_lsda(frames, function));
-        !says_same(decoded, place.address, abi, &expected)
+        !comparison.says_same(place.address, &expected).unwrap_or(false)
     });
     let wrong: BTreeSet<ShapeId> = wrong.map(|(function, _)| function.shape).collect();
     if wrong.is_empty() {
@@ -419,27 +431,4 @@ fn drop_wrong<T: Target>(
         *rows = first..end;
         first = end;
     }
-}
-
-/// Whether a table says what a function says, at each of its addresses.
-fn says_same(table: &CompactTable<&[u8]>, address: u64, abi: Abi, function: &CfiFunction) -> bool {
-    let mut ends = function.rows.iter().skip(1).map(|row| row.start).chain([function.size]);
-    let before = function.rows.first().map_or(function.size, |row| row.start);
-    let nothing_before = before == 0 || matches!(table.look_up_whole(address), Ok(None));
-    nothing_before
-        && function.rows.iter().all(|row| {
-            let end = address + u64::from(ends.next().unwrap_or(function.size));
-            let mut at = address + u64::from(row.start);
-            // A row of a long function is several rows of the table.
-            while at < end {
-                let Ok(Some(found)) = table.look_up_whole(at) else { return false };
-                let said = found.row(abi);
-                let flags = (found.rules.signal, found.rules.key_b) == (function.signal, function.key_b);
-                if !flags || found.function != address || !said.says_same(row) {
-                    return false;
-                }
-                at = found.start.saturating_add(found.size.into()).max(at + 1);
-            }
-            true
-        })
 }

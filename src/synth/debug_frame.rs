@@ -16,9 +16,23 @@ use crate::phase::{Live, Placed};
 use crate::tables::section::{Kind, SyntheticSection, WORD};
 use hashbrown::HashMap;
 use sframe_format::derive::{CfiParts, CfiReader};
-use zerocopy::byteorder::{U32, U64};
+use zerocopy::byteorder::{ByteOrder, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Bytes of an FDE before its instructions: length, offset of the CIE, start and size of the code.
+/// An FDE before its instructions.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct FdeHead<E: ByteOrder> {
+    /// Bytes behind this field.
+    length: U32<E>,
+    /// Offset of the CIE in the output section.
+    cie: U32<E>,
+    /// Start and size of the code.
+    start: U64<E>,
+    size: U64<E>,
+}
+
+/// Bytes of an [`FdeHead`].
 const FDE_HEAD: usize = 24;
 
 /// `.debug_frame`.
@@ -56,7 +70,7 @@ struct Record<'r> {
     fde: Option<(&'r TabledFunction, u64)>,
 }
 
-/// What makes CIEs equal.
+/// What makes CIEs equal. FDEs of one CIE follow each other, so most need no look-up.
 type CieKey<'r> = (u64, i64, u16, bool, bool, &'r [u8]);
 
 /// Calls `visit` for each record, in order. Returns the size of all.
@@ -67,6 +81,7 @@ fn for_each<T: Target>(link: &Live<'_, T>, mut visit: impl FnMut(Record<'_>)) ->
     for (file, rows) in table.of_file.iter().enumerate() {
         let frames = &link.frames.files[file];
         let mut reader: Option<(&FrameSection<'_, T::E>, CfiReader<'_>)> = None;
+        let mut last: Option<(u32, u64)> = None;
         for function in &table.functions[rows.start as usize..rows.end as usize] {
             let section = frames.section_of_fde(function.fde);
             let (_, reader) = match &mut reader {
@@ -76,23 +91,20 @@ fn for_each<T: Target>(link: &Live<'_, T>, mut visit: impl FnMut(Record<'_>)) ->
             let Some(parts) = reader.parts(frames.fdes[function.fde as usize].offset as usize) else {
                 continue;
             };
-            let initial = &section.bytes[parts.initial.clone()];
-            let CfiParts { code_alignment, data_alignment, return_address, signal, key_b, .. } = parts;
-            let key = (code_alignment, data_alignment, return_address, signal, key_b, initial);
-            let cie = *known.entry(key).or_insert_with(|| {
-                let head = cie_head::<T>(&parts).len();
-                let record = Record {
-                    offset: at,
-                    size: padded(head + initial.len()),
-                    parts: &parts,
-                    instructions: initial,
-                    fde: None,
-                };
-                let offset = at;
-                at += record.size as u64;
-                visit(record);
-                offset
-            });
+            let row = frames.fdes[function.fde as usize].cie;
+            let cie = match last {
+                Some((known, offset)) if known == row => offset,
+                _ => {
+                    let initial = &section.bytes[parts.initial.clone()];
+                    *known.entry(key(&parts, initial)).or_insert_with(|| {
+                        let size = padded(cie_head::<T>(&parts).len() + initial.len());
+                        visit(Record { offset: at, size, parts: &parts, instructions: initial, fde: None });
+                        at += size as u64;
+                        at - size as u64
+                    })
+                }
+            };
+            last = Some((row, cie));
             let instructions = &section.bytes[parts.instructions.clone()];
             let size = padded(FDE_HEAD + instructions.len());
             visit(Record { offset: at, size, parts: &parts, instructions, fde: Some((function, cie)) });
@@ -100,6 +112,11 @@ fn for_each<T: Target>(link: &Live<'_, T>, mut visit: impl FnMut(Record<'_>)) ->
         }
     }
     at
+}
+
+fn key<'r>(parts: &CfiParts, initial: &'r [u8]) -> CieKey<'r> {
+    let CfiParts { code_alignment, data_alignment, return_address, signal, key_b, .. } = *parts;
+    (code_alignment, data_alignment, return_address, signal, key_b, initial)
 }
 
 /// The size of a record with zeros behind its instructions, which are instructions without effect.
@@ -138,8 +155,15 @@ fn write_record<T: Target>(link: &Placed<'_, T>, before: u64, record: &Record<'_
     else {
         return;
     };
-    let head = match record.fde {
-        None => cie_head::<T>(record.parts),
+    let length = U32::<T::E>::new(record.size as u32 - 4);
+    let rest = match record.fde {
+        None => {
+            let head = cie_head::<T>(record.parts);
+            let (room, rest) = room.split_at_mut(head.len());
+            room.copy_from_slice(&head);
+            room[..4].copy_from_slice(length.as_bytes());
+            rest
+        }
         Some((function, cie)) => {
             let frames = &link.frames.files[function.file.index()];
             let fde = &frames.fdes[function.fde as usize];
@@ -147,15 +171,15 @@ fn write_record<T: Target>(link: &Placed<'_, T>, before: u64, record: &Record<'_
             let relocations =
                 &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize];
             let start = code_address(link, function.file, relocations).unwrap_or(0);
-            let mut head = vec![0; 4];
-            head.extend(U32::<T::E>::new(before.wrapping_add(cie) as u32).to_bytes());
-            head.extend(U64::<T::E>::new(start).to_bytes());
-            head.extend(U64::<T::E>::new(record.parts.size).to_bytes());
-            head
+            let cie = U32::new(before.wrapping_add(cie) as u32);
+            let head =
+                FdeHead::<T::E> { length, cie, start: U64::new(start), size: U64::new(record.parts.size) };
+            let (room, rest) = room.split_at_mut(FDE_HEAD);
+            room.copy_from_slice(head.as_bytes());
+            rest
         }
     };
-    room.fill(0);
-    room[..head.len()].copy_from_slice(&head);
-    room[head.len()..head.len() + record.instructions.len()].copy_from_slice(record.instructions);
-    room[..4].copy_from_slice(&U32::<T::E>::new(record.size as u32 - 4).to_bytes());
+    let (room, padding) = rest.split_at_mut(record.instructions.len());
+    room.copy_from_slice(record.instructions);
+    padding.fill(0);
 }

@@ -16,7 +16,7 @@ use crate::phase::{Inputs, Located};
 use crate::relocs::address::{of_synthetic, target};
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use rayon::prelude::*;
-use sframe_format::compact::{Personality, PlacedFunction, PlacedHandler, WHOLE_SECTION_NAME};
+use sframe_format::compact::{Pages, Personality, PlacedFunction, PlacedHandler, WHOLE_SECTION_NAME};
 
 /// Bytes of code that a function has at least, for a first estimate of the size.
 const SMALLEST: u64 = 16;
@@ -73,14 +73,9 @@ pub fn replaces<T: Target>(link: &Inputs<'_, T>) -> bool {
 
 /// A first estimate of the size, as if functions were small and had no language-specific data.
 fn first_guess(table: &UnwindTable) -> u64 {
-    let place = |(function, address): (&TabledFunction, u64)| PlacedFunction {
-        address,
-        shape: function.shape,
-        handler: None,
-    };
-    let addresses = (0..).step_by(SMALLEST as usize);
-    let placed: Vec<PlacedFunction> = table.functions.iter().zip(addresses).map(place).collect();
-    table.shapes.to_bytes(0, &[], &placed).map_or(0, |bytes| bytes.len() as u64)
+    let code = table.functions.len() as u64 * SMALLEST;
+    let pages = Pages::of_ranges(std::iter::once(0..code));
+    table.shapes.size(pages, table.functions.iter().map(|function| function.shape))
 }
 
 /// The table for a section at `address`.

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use sframe_format::cfi::{CfiFunction, CfiRow, Saved};
-use sframe_format::compact::{Handler, Personality, write_whole_table};
+use sframe_format::compact::{Comparison, Handler, Personality, write_whole_table};
 use sframe_format::{Abi, CompactTable};
 
 const TABLE: u64 = 0x40_0000;
@@ -15,6 +15,7 @@ fn compare(abi: Abi, functions: &Functions, bytes: &[u8]) {
     let table = CompactTable::parse(bytes, TABLE).unwrap();
     table.verify().unwrap();
     assert_eq!(table.data(), bytes);
+    let comparison = Comparison::new(&table).unwrap().unwrap();
     for (place, (start, function, handler)) in functions.iter().enumerate() {
         let end =
             functions.get(place + 1).map_or(u64::MAX, |next| next.0).min(start + u64::from(function.size));
@@ -36,11 +37,56 @@ fn compare(abi: Abi, functions: &Functions, bytes: &[u8]) {
             let plain = table.lookup(pc).unwrap().unwrap();
             assert_eq!(plain.rules.signal, function.signal);
         }
+        assert!(comparison.says_same(*start, function).unwrap(), "{start:#x}");
+        for other in changes(function) {
+            assert!(!comparison.says_same(*start, &other).unwrap(), "{start:#x}: {other:?}");
+        }
         if let Some((next, ..)) = functions.get(place + 1) {
             let gap = (end..*next).next();
             assert!(gap.is_none_or(|pc| table.look_up_whole(pc).unwrap().is_none()));
         }
     }
+}
+
+/// Functions that differ from this one at some address.
+fn changes(function: &CfiFunction) -> Vec<CfiFunction> {
+    let changed = |change: fn(&mut CfiFunction)| {
+        let mut other = function.clone();
+        change(&mut other);
+        other
+    };
+    let mut changes = vec![changed(|other| other.size += 1), changed(|other| other.size -= 1)];
+    if !function.rows.is_empty() {
+        changes.push(changed(|other| other.signal = !other.signal));
+        changes.push(changed(|other| other.rows[0].cfa_offset += 8));
+        changes.push(changed(|other| other.rows.last_mut().unwrap().args_size += 1));
+        changes.push(changed(|other| {
+            let (_, saved) = other.rows.last_mut().unwrap().saved.last_mut().unwrap();
+            *saved = if *saved == Saved::Undefined { Saved::AtCfa(-8) } else { Saved::Undefined };
+        }));
+        changes.push(changed(|other| drop(other.rows.remove(0))));
+    }
+    if let Some(other) = function.rows.windows(2).position(|pair| !pair[0].says_same(&pair[1])) {
+        let mut moved = function.clone();
+        moved.rows.remove(other + 1);
+        changes.push(moved);
+    }
+    changes
+}
+
+/// Whether a table says at every address what a function says.
+fn is_said(abi: Abi, table: &CompactTable<&[u8]>, start: u64, function: &CfiFunction) -> bool {
+    (start..start + u64::from(function.size)).all(|pc| {
+        let row = function.rows.iter().rfind(|row| u64::from(row.start) <= pc - start);
+        match (table.look_up_whole(pc), row) {
+            (Ok(None), None) => true,
+            (Ok(Some(found)), Some(row)) => {
+                let flags = (found.rules.signal, found.rules.key_b) == (function.signal, function.key_b);
+                flags && found.function == start && found.row(abi).says_same(row)
+            }
+            _ => false,
+        }
+    })
 }
 
 fn saved() -> impl Strategy<Value = Saved> {
@@ -141,7 +187,13 @@ proptest! {
             bytes[place] = value;
         }
         let Ok(table) = CompactTable::parse(&bytes[..], TABLE) else { return Ok(()) };
-        let _ = table.verify();
+        let is_valid = table.verify().is_ok();
+        if let Ok(Some(comparison)) = Comparison::new(&table) {
+            for (start, function, _) in &functions {
+                let is_same = comparison.says_same(*start, function).unwrap_or(false);
+                prop_assert!(!is_same || !is_valid || is_said(abi, &table, *start, function));
+            }
+        }
         for pc in (0x1000..0x30_0000).step_by(97) {
             if let Ok(Some(found)) = table.look_up_whole(pc) {
                 prop_assert!(found.rules.others.count() <= 32);

@@ -13,6 +13,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::entries::Entries;
+use super::forms::SeenRows;
 use super::intern::Lists;
 use super::rule::long_bytes;
 use super::shape::{COVERED_BITS, ENDS, FOUR_BYTES, GOES_ON, TWO_BYTES};
@@ -62,17 +63,19 @@ pub struct Builder {
     close: u32,
     pub(super) rules: Vec<RowRules>,
     pub(super) numbers: HashMap<RowRules, u32, FixedState>,
-    /// Version 2: the layouts, a byte in each word.
+    /// Version 2: the layouts, a byte in each word, and the forms of rows.
     pub(super) layouts: Lists,
+    pub(super) seen: SeenRows,
     runs: Lists,
     /// Number of shapes that contain each run.
     uses: Vec<u32>,
     shapes: Lists,
     /// By [`ShapeId`], four words for each piece: offset, shape, count and stride.
     functions: Lists,
-    /// The rows of the current function: start and number of the rule. `run`, `shape` and `pieces` are parts
-    /// of the current function, too.
+    /// The rows of the current function: start and number of the rule. `forms`, `run`, `shape` and `pieces`
+    /// are parts of the current function, too.
     pub(super) rows: Vec<(u32, u32)>,
+    pub(super) forms: Vec<(u32, u32)>,
     run: Vec<u32>,
     shape: Vec<u32>,
     pub(super) pieces: Vec<u32>,
@@ -101,11 +104,13 @@ impl Builder {
             rules: Vec::new(),
             numbers: HashMap::default(),
             layouts: Lists::default(),
+            seen: SeenRows::default(),
             runs: Lists::default(),
             uses: Vec::new(),
             shapes: Lists::default(),
             functions: Lists::default(),
             rows: Vec::new(),
+            forms: Vec::new(),
             run: Vec::new(),
             shape: Vec::new(),
             pieces: Vec::new(),

@@ -5,8 +5,9 @@
 
 use alloc::vec::Vec;
 
-use super::build::{Builder, NO_ROW, RowRules, ShapeId, Shapes, number};
+use super::build::{Builder, NO_ROW, Pages, RowRules, ShapeId, Shapes, number};
 use super::entries::Entries;
+use super::forms::Form;
 use super::handlers::{MOST_ROUTINE, RANK, ROUTINE_SHIFT, WIDE};
 use super::{Handler, Personality, WHOLE_VERSION, WholeHeader};
 use crate::abi::Abi;
@@ -35,19 +36,21 @@ impl Builder {
         if let Some(pair) = function.rows.windows(2).find(|pair| pair[0].start >= pair[1].start) {
             return Err(Inexpressible { row: Some(pair[1].start), reason: Reason::RowOrder });
         }
-        let found: Result<Vec<_>, _> = function
-            .rows
-            .iter()
-            .map(|row| self.rules_of(function, row).map(|found| (row.start, found)))
-            .collect();
+        self.forms.clear();
+        for row in &function.rows {
+            let form = self.seen.form(function, row, |row| rules_of(self.abi, function, row))?;
+            self.forms.push((row.start, form));
+        }
         self.rows.clear();
         if function.rows.first().is_none_or(|row| row.start > 0) {
             self.rows.push((0, NO_ROW));
         }
-        for (start, (rules, layout)) in found?.into_iter().filter(|&(start, _)| start < function.size) {
-            let words: Vec<u32> = layout.into_iter().map(u32::from).collect();
-            let layout = self.layouts.intern(&words).0;
-            let number = number(&mut self.rules, &mut self.numbers, RowRules { rules, layout });
+        for &(start, form) in self.forms.iter().take_while(|&&(start, _)| start < function.size) {
+            let Self { seen, rules, numbers, layouts, .. } = self;
+            let number = seen.number(form, |Form { rules: found, layout }| {
+                let layout = layouts.intern(layout).0;
+                number(rules, numbers, RowRules { rules: *found, layout })
+            });
             if self.rows.last().is_none_or(|&(_, last)| last != number) {
                 self.rows.push((start, number));
             }
@@ -56,34 +59,30 @@ impl Builder {
         self.add_pieces(function.size);
         Ok(self.take())
     }
+}
 
-    /// The rules of a row, and the bytes of its layout.
-    fn rules_of(
-        &self,
-        function: &CfiFunction,
-        row: &CfiRow,
-    ) -> Result<(UnwindRules, Vec<u8>), Inexpressible> {
-        let abi = self.abi;
-        let refuse = || Inexpressible { row: Some(row.start), reason: Reason::RowOutside };
-        let mut others = row.saved.clone();
-        let mut take = |register| {
-            let place = others.iter().position(|&(other, _)| other == register)?;
-            let rule = plain(others[place].1)?;
-            others.remove(place);
-            Some(rule)
-        };
-        let frame = Frame {
-            cfa: CfaRule::register(row.cfa_register, row.cfa_offset),
-            ra: take(abi.return_address()).unwrap_or(RegisterRule::Unchanged),
-            fp: take(abi.frame_pointer()).unwrap_or(RegisterRule::Unchanged),
-            mangled: row.signed,
-        };
-        // On AArch64 the CFA moves with the stack pointer, and the slots do not.
-        let from_base = abi.is_aarch64().then_some(row.cfa_offset);
-        let layout =
-            super::layout::bytes(&others, from_base, function.key_b, row.args_size).ok_or_else(refuse)?;
-        Ok((UnwindRules { abi, signal: function.signal, rules: Rules::Frame(frame) }, layout))
-    }
+/// The form of a row.
+fn rules_of(abi: Abi, function: &CfiFunction, row: &CfiRow) -> Result<Form, Inexpressible> {
+    let refuse = || Inexpressible { row: Some(row.start), reason: Reason::RowOutside };
+    let mut others = row.saved.clone();
+    let mut take = |register| {
+        let place = others.iter().position(|&(other, _)| other == register)?;
+        let rule = plain(others[place].1)?;
+        others.remove(place);
+        Some(rule)
+    };
+    let frame = Frame {
+        cfa: CfaRule::register(row.cfa_register, row.cfa_offset),
+        ra: take(abi.return_address()).unwrap_or(RegisterRule::Unchanged),
+        fp: take(abi.frame_pointer()).unwrap_or(RegisterRule::Unchanged),
+        mangled: row.signed,
+    };
+    // On AArch64 the CFA moves with the stack pointer, and the slots do not.
+    let from_base = abi.is_aarch64().then_some(row.cfa_offset);
+    let layout =
+        super::layout::bytes(&others, from_base, function.key_b, row.args_size).ok_or_else(refuse)?;
+    let rules = UnwindRules { abi, signal: function.signal, rules: Rules::Frame(frame) };
+    Ok(Form { rules, layout: layout.into_iter().map(u32::from).collect() })
 }
 
 /// A rule of the return address or the frame pointer, if rules of rows have it.
@@ -140,6 +139,12 @@ impl WholeShapes {
     /// There are more steps, rules, layouts or bytes of shapes than a table can hold.
     pub fn new(builder: Builder) -> Result<Self, Inexpressible> {
         builder.finish().map(Self)
+    }
+
+    /// Size in bytes of a table of functions with these shapes, which lie on so many pages and have no
+    /// handlers.
+    pub fn size(&self, pages: Pages, functions: impl IntoIterator<Item = ShapeId>) -> u64 {
+        self.0.size(pages, functions.into_iter().map(|function| self.0.entries(function)).sum())
     }
 
     /// The table of functions at these addresses, which must ascend, for a section at `address`. The

@@ -52,17 +52,22 @@
 //! | `pieces` | all entries and rows, and whether they are valid |
 //! | `verify` | whether every rule of `COMPACT.md` is kept |
 //! | `verify_whole` | the same for what version 2 adds |
+//! | `compare` | whether a table of version 2 says what functions say |
 //! | `build`, `encoded`, `entries`, `intern` | the writer (feature `alloc`) |
-//! | `build_whole` | what the writer adds in version 2 |
+//! | `build_whole`, `forms` | what the writer adds in version 2 |
 
 #[cfg(feature = "alloc")]
 mod build;
 #[cfg(feature = "alloc")]
 mod build_whole;
 #[cfg(feature = "alloc")]
+mod compare;
+#[cfg(feature = "alloc")]
 mod encoded;
 #[cfg(feature = "alloc")]
 mod entries;
+#[cfg(feature = "alloc")]
+mod forms;
 mod handlers;
 #[cfg(feature = "alloc")]
 mod intern;
@@ -85,6 +90,8 @@ use crate::error::{Error, ErrorKind};
 pub use build::{Builder, Pages, ShapeId, Shapes, Written, write_table};
 #[cfg(feature = "alloc")]
 pub use build_whole::{PlacedFunction, PlacedHandler, WholeShapes, write_whole_table};
+#[cfg(feature = "alloc")]
+pub use compare::Comparison;
 pub use handlers::{Handler, Personality};
 pub use layout::SavedRegisters;
 pub use look_up::CompactMatch;

@@ -3,6 +3,7 @@
 //! What compact tables of version 2 cannot say is refused with a reason: expressions, a lost return address,
 //! and augmentations that only few readers know. The caller keeps such FDEs.
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
@@ -125,7 +126,11 @@ pub struct CfiReader<'data> {
     /// FDEs of one CIE follow each other, so the CIE is read once for them.
     known: Option<Cie<'data>>,
     runner: Runner<All>,
+    /// Offset of the CIE that `runner` ran, if FDEs of it may follow.
+    begun: Option<usize>,
     function: CfiFunction,
+    /// Rows of earlier functions, for their memory.
+    spare: Vec<CfiRow>,
 }
 
 impl<'data> CfiReader<'data> {
@@ -140,7 +145,8 @@ impl<'data> CfiReader<'data> {
     }
 
     fn of(frames: Frames<'data>) -> Self {
-        Self { frames, known: None, runner: Runner::new(All::default()), function: CfiFunction::default() }
+        let (runner, function) = (Runner::new(All::default()), CfiFunction::default());
+        Self { frames, known: None, runner, begun: None, function, spare: Vec::new() }
     }
 
     /// The offsets of all records in the section, CIEs included.
@@ -154,7 +160,8 @@ impl<'data> CfiReader<'data> {
     /// A table cannot say the same.
     pub fn read(&mut self, offset: usize) -> Result<Option<CfiEntry<'_>>, CfiReason> {
         let Some(fde) = self.entry(offset)? else { return Ok(None) };
-        read_function(&self.frames, &mut self.runner, &fde, &mut self.function)?;
+        self.spare.append(&mut self.function.rows);
+        self.read_function(&fde)?;
         let Fde { cie, start, lsda, .. } = fde;
         let personality = cie.personality;
         Ok(Some(CfiEntry {
@@ -206,8 +213,52 @@ impl<'data> CfiReader<'data> {
 
     fn entry(&mut self, offset: usize) -> Result<Option<Fde<'data>>, CfiReason> {
         let entry = self.frames.entry_at(offset, self.known.as_ref()).map_err(malformed)?;
-        self.known = entry.map(|fde| fde.cie).or(self.known);
+        if let Some(Fde { cie, .. }) = entry
+            && self.known.is_none_or(|known| known.offset != cie.offset)
+        {
+            self.known = Some(cie);
+        }
         Ok(entry)
+    }
+
+    /// Reads the rows of an FDE. The function has none before.
+    fn read_function(&mut self, fde: &Fde<'data>) -> Result<(), CfiReason> {
+        let Self { frames, runner, begun, function, spare, .. } = self;
+        let abi = frames.abi;
+        function.size = u32::try_from(fde.size).map_err(|_| CfiReason::Size)?;
+        (function.signal, function.key_b) = (fde.cie.signal, fde.cie.key_b);
+        let column = fde.cie.return_address.0;
+        if u32::from(column) != abi.return_address() {
+            return Err(CfiReason::ReturnColumn(column));
+        }
+        if fde.cie.unusual || (fde.cie.key_b && !abi.is_aarch64()) {
+            return Err(CfiReason::Augmentation);
+        }
+        if *begun != Some(fde.cie.offset) {
+            *begun = None;
+            let may_follow = runner.begin(frames, &fde.cie, All::default()).map_err(malformed)?;
+            *begun = may_follow.then_some(fde.cie.offset);
+        }
+        let mut rows = runner.rows_behind(frames, fde);
+        while let Some(row) = rows.next_row().map_err(malformed)? {
+            let start = row.start.wrapping_sub(fde.start);
+            let is_empty = row.start == row.end;
+            if row.absolute {
+                return Err(CfiReason::Absolute);
+            }
+            // Locations may advance beyond the end of the range, or not at all between two rows.
+            if start >= fde.size || is_empty {
+                continue;
+            }
+            let mut read = spare.pop().unwrap_or_default();
+            read.start = start as u32;
+            read_row(abi, row, &mut read)?;
+            match function.rows.last() {
+                Some(last) if last.says_same(&read) => spare.push(read),
+                _ => function.rows.push(read),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -215,44 +266,9 @@ fn malformed(error: gimli::Error) -> CfiReason {
     CfiReason::Malformed(alloc::string::ToString::to_string(&error))
 }
 
-fn read_function<'data>(
-    frames: &Frames<'data>,
-    runner: &mut Runner<All>,
-    fde: &Fde<'data>,
-    function: &mut CfiFunction,
-) -> Result<(), CfiReason> {
-    let abi = frames.abi;
-    function.rows.clear();
-    function.size = u32::try_from(fde.size).map_err(|_| CfiReason::Size)?;
-    (function.signal, function.key_b) = (fde.cie.signal, fde.cie.key_b);
-    let column = fde.cie.return_address.0;
-    if u32::from(column) != abi.return_address() {
-        return Err(CfiReason::ReturnColumn(column));
-    }
-    if fde.cie.unusual || (fde.cie.key_b && !abi.is_aarch64()) {
-        return Err(CfiReason::Augmentation);
-    }
-    let mut rows = runner.rows(frames, fde, All::default()).map_err(malformed)?;
-    while let Some(row) = rows.next_row().map_err(malformed)? {
-        let start = row.start.wrapping_sub(fde.start);
-        let is_empty = row.start == row.end;
-        if row.absolute {
-            return Err(CfiReason::Absolute);
-        }
-        // Locations may advance beyond the end of the range, or not at all between two rows.
-        if start >= fde.size || is_empty {
-            continue;
-        }
-        let row = read_row(abi, row, start as u32)?;
-        if function.rows.last().is_none_or(|last| !last.says_same(&row)) {
-            function.rows.push(row);
-        }
-    }
-    Ok(())
-}
-
-fn read_row(abi: Abi, row: &Row<All>, start: u32) -> Result<CfiRow, CfiReason> {
-    let (cfa_register, cfa_offset) = match row.cfa() {
+/// Reads all of a row but its start.
+fn read_row(abi: Abi, row: &Row<All>, read: &mut CfiRow) -> Result<(), CfiReason> {
+    (read.cfa_register, read.cfa_offset) = match row.cfa() {
         // gimli returns this before any DW_CFA_def_cfa. No ABI has its CFA at register 0 itself.
         CfaRule::RegisterAndOffset { register: gimli::Register(0), offset: 0 } => {
             return Err(CfiReason::CfaExpression);
@@ -263,7 +279,8 @@ fn read_row(abi: Abi, row: &Row<All>, start: u32) -> Result<CfiRow, CfiReason> {
     if row.args_differ {
         return Err(CfiReason::ArgsSize);
     }
-    let mut read = CfiRow { start, cfa_register, cfa_offset, args_size: row.args_size, ..CfiRow::default() };
+    (read.args_size, read.signed) = (row.args_size, false);
+    read.saved.clear();
     let signing = Register::from(gimli::AArch64::RA_SIGN_STATE.0);
     for &(register, ref rule) in &row.rules().0 {
         let saved = match rule {
@@ -296,7 +313,7 @@ fn read_row(abi: Abi, row: &Row<All>, start: u32) -> Result<CfiRow, CfiReason> {
     if abi == Abi::Amd64 && !has_return {
         return Err(CfiReason::Rule(abi.return_address()));
     }
-    Ok(read)
+    Ok(())
 }
 
 #[cfg(test)]

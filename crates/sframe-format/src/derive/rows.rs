@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use gimli::{CallFrameInstruction, CfaRule, Error, RegisterRule};
 
-use super::entries::{Fde, Frames};
+use super::entries::{Cie, Fde, Frames};
 use super::instructions::{Instruction, Instructions};
 use crate::abi::{Abi, Register};
 
@@ -76,8 +76,20 @@ impl Rules for Tracked {
 }
 
 /// The rules of all registers, ascending by number.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct All(pub Vec<(Register, RegisterRule<usize>)>);
+
+/// A derived `clone_from` would not reuse memory, and each FDE copies rules several times. The same holds for
+/// [`State`] and [`Row`].
+impl Clone for All {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+
+    fn clone_from(&mut self, other: &Self) {
+        self.0.clone_from(&other.0);
+    }
+}
 
 impl Rules for All {
     fn get(&self, register: Register) -> Option<&RegisterRule<usize>> {
@@ -96,7 +108,7 @@ impl Rules for All {
 }
 
 /// A row.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Row<R = Tracked> {
     /// The first address.
     pub start: u64,
@@ -112,15 +124,39 @@ pub(super) struct Row<R = Tracked> {
 }
 
 /// The rules that hold at one address.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct State<R> {
     cfa: CfaRule<usize>,
     rules: R,
 }
 
+impl<R: Clone> Clone for State<R> {
+    fn clone(&self) -> Self {
+        Self { cfa: self.cfa.clone(), rules: self.rules.clone() }
+    }
+
+    fn clone_from(&mut self, other: &Self) {
+        self.cfa.clone_from(&other.cfa);
+        self.rules.clone_from(&other.rules);
+    }
+}
+
 impl<R> State<R> {
     fn new(rules: R) -> Self {
         Self { cfa: CfaRule::RegisterAndOffset { register: gimli::Register(0), offset: 0 }, rules }
+    }
+}
+
+impl<R: Clone> Clone for Row<R> {
+    fn clone(&self) -> Self {
+        Self { state: self.state.clone(), ..*self }
+    }
+
+    fn clone_from(&mut self, other: &Self) {
+        self.state.clone_from(&other.state);
+        let Self { start, end, state: _, args_size, args_differ, absolute } = *other;
+        (self.start, self.end, self.args_size) = (start, end, args_size);
+        (self.args_differ, self.absolute) = (args_differ, absolute);
     }
 }
 
@@ -171,10 +207,13 @@ impl<R: Rules> Row<R> {
 #[derive(Debug)]
 pub(super) struct Runner<R = Tracked> {
     row: Row<R>,
-    /// The stack of `DW_CFA_remember_state`, with the arguments' size of each place.
+    /// The stack of `DW_CFA_remember_state`, with the arguments' size of each place. Places from `depth` on
+    /// are free.
     remembered: Vec<(State<R>, u64)>,
-    /// The rules after the CIE's instructions, for `DW_CFA_restore`.
-    initial: State<R>,
+    depth: usize,
+    /// The row after the CIE's instructions. The rows of an FDE begin with it, and `DW_CFA_restore` takes
+    /// rules from it.
+    initial: Row<R>,
 }
 
 impl Default for Runner {
@@ -187,7 +226,7 @@ impl<R: Rules> Runner<R> {
     /// A runner for rows that are like `rules`, which has no rules.
     pub fn new(rules: R) -> Self {
         let row = Row::new(rules.clone());
-        Self { row, remembered: Vec::new(), initial: State::new(rules) }
+        Self { row, remembered: Vec::new(), depth: 0, initial: Row::new(rules) }
     }
 
     /// The rows of an FDE. `rules` has places for registers, and no rules.
@@ -200,9 +239,18 @@ impl<R: Rules> Runner<R> {
         fde: &Fde<'data>,
         rules: impl Into<R>,
     ) -> Result<Rows<'a, 'data, R>, Error> {
-        let cie = &fde.cie;
-        self.row = Row::new(rules.into());
-        self.remembered.clear();
+        self.begin(frames, &fde.cie, rules)?;
+        Ok(self.rows_behind(frames, fde))
+    }
+
+    /// Runs the instructions of a CIE. Returns whether the FDEs of the CIE may then follow each other without
+    /// it: one that restores what the CIE remembered may change what the next one finds.
+    ///
+    /// # Errors
+    /// The CIE has unknown or invalid instructions.
+    pub fn begin(&mut self, frames: &Frames<'_>, cie: &Cie<'_>, rules: impl Into<R>) -> Result<bool, Error> {
+        self.row.clone_from(&Row::new(rules.into()));
+        self.depth = 0;
         let mut rows = Rows {
             code_alignment: cie.code_alignment,
             data_alignment: cie.data_alignment,
@@ -214,11 +262,50 @@ impl<R: Rules> Runner<R> {
             runner: self,
         };
         while rows.next_row()?.is_some() {}
-        rows.runner.initial.clone_from(&rows.runner.row.state);
-        rows.instructions = Instructions::new(frames, cie, fde.instructions);
-        (rows.next, rows.end) = (fde.start, fde.end());
-        (rows.ended, rows.in_cie) = (false, false);
-        Ok(rows)
+        self.initial.clone_from(&self.row);
+        Ok(self.depth == 0)
+    }
+
+    /// The rows of an FDE of the CIE that [`Runner::begin`] ran last.
+    pub fn rows_behind<'a, 'data>(
+        &'a mut self,
+        frames: &Frames<'data>,
+        fde: &Fde<'data>,
+    ) -> Rows<'a, 'data, R> {
+        let cie = &fde.cie;
+        self.row.clone_from(&self.initial);
+        Rows {
+            code_alignment: cie.code_alignment,
+            data_alignment: cie.data_alignment,
+            instructions: Instructions::new(frames, cie, fde.instructions),
+            next: fde.start,
+            end: fde.end(),
+            ended: false,
+            in_cie: false,
+            runner: self,
+        }
+    }
+
+    /// `DW_CFA_remember_state`.
+    fn remember(&mut self) {
+        let Self { row, remembered, depth, .. } = self;
+        match remembered.get_mut(*depth) {
+            Some((state, args_size)) => {
+                state.clone_from(&row.state);
+                *args_size = row.args_size;
+            }
+            None => remembered.push((row.state.clone(), row.args_size)),
+        }
+        *depth += 1;
+    }
+
+    /// `DW_CFA_restore_state`.
+    fn restore(&mut self) -> Result<(), Error> {
+        self.depth = self.depth.checked_sub(1).ok_or(Error::PopWithEmptyStack)?;
+        let (state, args_size) = &self.remembered[self.depth];
+        self.row.state.clone_from(state);
+        self.row.args_differ |= *args_size != self.row.args_size;
+        Ok(())
     }
 }
 
@@ -265,7 +352,7 @@ impl<R: Rules> Rows<'_, '_, R> {
         use CallFrameInstruction as Is;
         let data_alignment = self.data_alignment;
         let factored = |offset: i64| offset.wrapping_mul(data_alignment);
-        let Runner { row, remembered, initial } = &mut *self.runner;
+        let Runner { row, initial, .. } = &mut *self.runner;
         let Instruction::Plain(instruction) = instruction else {
             return row.sign(SIGNED | SIGNED_WITH_PC).map(|()| None);
         };
@@ -301,14 +388,10 @@ impl<R: Rules> Rows<'_, '_, R> {
             }
             Is::Restore { .. } if self.in_cie => return Err(Error::CfiInstructionInInvalidContext),
             Is::Restore { register } => {
-                row.set(register, initial.rules.get(register.0.into()).cloned());
+                row.set(register, initial.register(register.0.into()).cloned());
             }
-            Is::RememberState => remembered.push((row.state.clone(), row.args_size)),
-            Is::RestoreState => {
-                let args_size;
-                (row.state, args_size) = remembered.pop().ok_or(Error::PopWithEmptyStack)?;
-                row.args_differ |= args_size != row.args_size;
-            }
+            Is::RememberState => self.runner.remember(),
+            Is::RestoreState => self.runner.restore()?,
             Is::ArgsSize { size } => (row.args_size, row.args_differ) = (size, false),
             Is::NegateRaState => row.sign(SIGNED)?,
             _ => {

@@ -1,0 +1,120 @@
+//! Whether a table of version 2 says what functions say.
+//!
+//! A linker that leaves FDEs out must be sure of every row. A look-up for each row would search the region,
+//! the page and the shape again, and decode a rule that thousands of rows share. So a [`Comparison`] decodes
+//! each rule once, and then reads the shape of a function from its first row to its last.
+
+use alloc::vec::Vec;
+use core::ops::Deref;
+
+use super::{CompactTable, View, WHOLE_VERSION, WholeMatch};
+use crate::cfi::{CfiFunction, CfiRow};
+use crate::error::Error;
+
+/// Compares functions with what a table says of them.
+pub struct Comparison<'data> {
+    view: View<'data>,
+    /// The rules by number. `None`: a stretch without a row.
+    rules: Vec<Option<Rule>>,
+}
+
+/// A rule of the table.
+struct Rule {
+    row: CfiRow,
+    /// Whether it is that of a signal frame, and whether return addresses are signed with key B.
+    flags: (bool, bool),
+}
+
+impl<'data> Comparison<'data> {
+    /// Decodes the rules of a table. `None`: the table is not of version 2.
+    ///
+    /// # Errors
+    /// A rule is malformed.
+    pub fn new<D: Deref<Target = [u8]>>(table: &'data CompactTable<D>) -> Result<Option<Self>, Error> {
+        let view = table.view();
+        if view.header.version != WHOLE_VERSION {
+            return Ok(None);
+        }
+        let rule = |number| {
+            let Some(rules) = view.whole_rules(number)? else { return Ok(None) };
+            let flags = (rules.signal, rules.key_b);
+            let found = WholeMatch { function: 0, start: 0, size: 0, rules, handler: None };
+            Ok(Some(Rule { row: found.row(view.header.abi), flags }))
+        };
+        let rules = (0..view.header.rules).map(rule).collect::<Result<_, Error>>()?;
+        Ok(Some(Self { view, rules }))
+    }
+
+    /// Whether the table says of each address of the function at `address` what `function` says, and nothing
+    /// behind it. Handlers are not compared.
+    ///
+    /// # Errors
+    /// The table is malformed.
+    pub fn says_same(&self, address: u64, function: &CfiFunction) -> Result<bool, Error> {
+        let Some(place) = self.view.place(address).filter(|place| place.offset == 0) else {
+            return Ok(false);
+        };
+        let (first, mut entry, mut end) = (place.entry, place.entry, 0u32);
+        if self.view.first_of(first)? != first {
+            return Ok(false);
+        }
+        let mut expected = Expected { function, row: None, next: 0 };
+        loop {
+            let start = end;
+            let mut rows = self.view.rows(self.view.shape(entry))?;
+            if rows.repeat.is_some() {
+                return Ok(false);
+            }
+            while let Some(row) = rows.next_row()? {
+                let rule = self.rules.get(row.rule as usize).and_then(Option::as_ref);
+                let row_end = start.saturating_add(row.start).saturating_add(row.covered);
+                if !expected.is_said_by(rule, end, row_end) {
+                    return Ok(false);
+                }
+                end = row_end;
+            }
+            entry += 1;
+            let exists = entry < self.view.header.entries;
+            let goes_on = exists && self.view.first_of(entry)? == first;
+            let next = if exists { self.view.address_of(entry).unwrap_or(0) } else { u64::MAX };
+            let behind = address.saturating_add(end.into());
+            if !goes_on {
+                return Ok(end == function.size && next >= behind);
+            }
+            if end == start || next != behind {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// The rows of a function, from one address to the next.
+struct Expected<'f> {
+    function: &'f CfiFunction,
+    /// The row that holds at the address. `None`: no row has started.
+    row: Option<&'f CfiRow>,
+    /// The number of the row that starts next.
+    next: usize,
+}
+
+impl Expected<'_> {
+    /// Whether all rows between two offsets say what a rule says.
+    fn is_said_by(&mut self, rule: Option<&Rule>, mut at: u32, end: u32) -> bool {
+        let flags = (self.function.signal, self.function.key_b);
+        while at < end {
+            while let Some(row) = self.function.rows.get(self.next).filter(|row| row.start <= at) {
+                (self.row, self.next) = (Some(row), self.next + 1);
+            }
+            let is_same = match (self.row, rule) {
+                (None, None) => true,
+                (Some(row), Some(rule)) => rule.flags == flags && rule.row.says_same(row),
+                _ => false,
+            };
+            if !is_same {
+                return false;
+            }
+            at = self.function.rows.get(self.next).map_or(end, |row| row.start.min(end));
+        }
+        true
+    }
+}
