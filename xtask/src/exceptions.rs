@@ -107,6 +107,10 @@ fn build_shared(triple: &str, machine: &str, output: &Path) -> Result<Option<Pat
     link.args(["-shared", "-z", "now", "--hash-style=gnu", "--eh-frame-hdr", "--gc-sections", "--build-id"]);
     link.args(["-soname", &shared_name(machine), "-o"]).arg(&library);
     link.arg("--version-script").arg(&exports).arg("--whole-archive").arg(&archive);
+    if machine != std::env::consts::ARCH {
+        // Packages cannot strip it: binutils of one machine does not know the others.
+        link.arg("--strip-all");
+    }
     ensure!(link.status()?.success(), "the shared library of the look-ups does not link for {machine}");
     Ok(Some(library))
 }

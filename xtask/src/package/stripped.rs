@@ -4,7 +4,8 @@
 use super::tools::files;
 use crate::commands;
 use anyhow::{Context, Result};
-use object::Object;
+use object::read::archive::ArchiveFile;
+use object::{Architecture, Object};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,11 +30,15 @@ fn is_linked(path: &Path) -> Result<bool> {
     Ok(start.len() == 18 && matches!(first | second, 2 | 3))
 }
 
-/// Moves the debug information of the programs from `tree` to `debug`.
+/// Moves the debug information of the programs from `tree` to `debug`. The libraries for other machines, which
+/// binutils of this one does not know, are made without any.
 pub fn separate(tree: &Path, debug: &Path) -> Result<()> {
     std::fs::create_dir_all(debug)?;
     for file in elf_files(tree)? {
         let path = tree.join(&file);
+        if !is_native(&path)? {
+            continue;
+        }
         let id = build_id(&path)?.with_context(|| format!("{} has no build-id", file.display()))?;
         let (first, rest) = id.split_at(2);
         let to = debug.join(format!("usr/lib/debug/.build-id/{first}/{rest}.debug"));
@@ -50,13 +55,30 @@ pub fn separate(tree: &Path, debug: &Path) -> Result<()> {
     }
     // Archives keep what linkers need.
     for file in files(tree)?.iter().filter(|file| file.extension().is_some_and(|it| it == "a")) {
-        commands::output(
-            Command::new("strip")
-                .args(["--strip-debug", "--enable-deterministic-archives"])
-                .arg(tree.join(file)),
-        )?;
+        let path = tree.join(file);
+        if is_native(&path)? {
+            let options = ["--strip-debug", "--enable-deterministic-archives"];
+            commands::output(Command::new("strip").args(options).arg(&path))?;
+        }
     }
     Ok(())
+}
+
+/// Whether a file, or the first member of an archive, is for the machine that this program runs on.
+fn is_native(path: &Path) -> Result<bool> {
+    let bytes = std::fs::read(path)?;
+    let mut file = &bytes[..];
+    if bytes.starts_with(b"!<arch>") {
+        let archive = ArchiveFile::parse(&*bytes)?;
+        let member = archive.members().next().with_context(|| format!("{} is empty", path.display()))??;
+        file = member.data(&*bytes)?;
+    }
+    let own = match std::env::consts::ARCH {
+        "aarch64" => Architecture::Aarch64,
+        "s390x" => Architecture::S390x,
+        _ => Architecture::X86_64,
+    };
+    Ok(object::File::parse(file)?.architecture() == own)
 }
 
 fn build_id(path: &Path) -> Result<Option<String>> {
