@@ -38,7 +38,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// The compiled program.
-static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../examples/bpf/unwind.bpf.o");
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../unwind.bpf.o");
 
 /// The program in the kernel, and what it knows about files and processes.
 pub struct Kernel {

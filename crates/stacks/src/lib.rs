@@ -38,6 +38,19 @@
 //! number. It maps files. If another program truncates a file while this crate reads it, the system raises
 //! SIGBUS. The crate installs no handler for that; the command `sframe` does, and ends with a message that
 //! names the file.
+//!
+//! ```
+//! use sframe_format::Abi;
+//! use stacks::session::{Session, Settings};
+//!
+//! let mut settings = Settings::default();
+//! settings.files.here = true;
+//! let mut session = Session::new(Abi::Amd64, settings);
+//! let pid = std::process::id();
+//! session.add_running(pid).expect("this process runs");
+//! let files = session.modules(pid).expect("it is known");
+//! assert!(!files.is_empty());
+//! ```
 #![warn(missing_docs)]
 
 mod build_id;
@@ -88,3 +101,8 @@ mod ticks;
 mod vdso;
 mod walk;
 pub mod write;
+
+/// The examples of the page that people see first.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

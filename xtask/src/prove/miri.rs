@@ -42,7 +42,7 @@ const SUITES: [Suite; 6] = [
         interpreter: "",
     },
     Suite {
-        package: "demangle",
+        package: "sframe-demangle",
         about: "names of C++ and Rust",
         options: &["--test", "libiberty", "--", "names_of_every_kind"],
         interpreter: "",
