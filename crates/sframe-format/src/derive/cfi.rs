@@ -346,6 +346,46 @@ mod tests {
         (section, offsets)
     }
 
+    /// FDEs after a CIE with these instructions. Each FDE has instructions of its own.
+    fn of_one_cie(initial: &[u8], fdes: &[&[u8]]) -> (Vec<u8>, Vec<usize>) {
+        let mut section = Vec::new();
+        let head = b"\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01";
+        record(&mut section, &[head, initial].concat());
+        let mut offsets = Vec::new();
+        for instructions in fdes {
+            offsets.push(section.len());
+            let to_cie = (section.len() as u32 + 4).to_le_bytes();
+            record(&mut section, &[&to_cie[..], &[0; 4], &20u32.to_le_bytes(), &[0], instructions].concat());
+        }
+        (section, offsets)
+    }
+
+    /// The CIE's instructions run once for all of its FDEs, and no FDE sees what another one did.
+    #[test]
+    fn fdes_of_one_cie_do_not_disturb_each_other() {
+        // Move by 1 and push; remember, change and restore; restore a register; arguments; restore what the
+        // CIE remembered, and remember something else in its place.
+        let fdes: [&[u8]; 5] = [
+            b"\x41\x0e\x10\x86\x02",
+            b"\x0a\x41\x0e\x20\x41\x0b",
+            b"\x41\x86\x03\x42\xc6",
+            b"\x2e\x08\x41\x0e\x18",
+            b"\x41\x0e\x40\x41\x0b\x0e\x50\x0a",
+        ];
+        for initial in [&b""[..], b"\x0a", b"\x0a\x0e\x30\x83\x04", b"\x2e\x10"] {
+            let order = [0, 4, 1, 2, 3, 4, 0, 2, 4, 1];
+            let (bytes, offsets) = of_one_cie(initial, &order.map(|number| fdes[number]));
+            let mut shared = CfiReader::new(Abi::Amd64, &bytes, 0);
+            for &offset in &offsets {
+                let mut fresh = CfiReader::new(Abi::Amd64, &bytes, 0);
+                let read = |reader: &mut CfiReader<'_>| {
+                    reader.read(offset).map(|entry| entry.map(|entry| entry.function.clone()))
+                };
+                assert_eq!(read(&mut shared), read(&mut fresh), "{initial:x?} at {offset}");
+            }
+        }
+    }
+
     #[test]
     fn fdes_with_equal_sources_have_equal_rows() {
         let (bytes, offsets) = section(&[(20, 1), (20, 4), (30, 1), (20, 1)]);
