@@ -104,7 +104,9 @@ pub unsafe extern "C" fn sframe_tracker_names(
 
 impl Tracker {
     fn names(&mut self, frame: &Frame, inlined: bool) -> Vec<Name> {
-        self.namer.names(self.session.files(), &self.kernel, frame, inlined)
+        let names = self.namer.names(self.session.files(), &self.kernel, frame, inlined);
+        self.session.close_unused();
+        names
     }
 
     fn file(&self, file: u32) -> Option<&MappedFile> {

@@ -280,6 +280,37 @@ fn addresses_of_a_process_that_runs_have_names() {
     assert_eq!(length, own.as_os_str().len());
 }
 
+/// Records of the kernel whose lengths and contents are anything.
+#[test]
+fn no_record_is_trusted() {
+    let tracker = tracker(1, 0);
+    map(&tracker, PID, 0x1000);
+    let mut state = 1u64;
+    let mut random = move || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        state >> 33
+    };
+    let (mut good, mut bad) = (0, 0);
+    for _ in 0..20_000 {
+        let mut attribute: Vec<u8> = (0..128).map(|_| random() as u8).collect();
+        attribute[4..8].copy_from_slice(&[64u32, 112, 128][random() as usize % 3].to_le_bytes());
+        let size = 8 + random() as usize % 200;
+        let mut record: Vec<u8> = (0..size).map(|_| random() as u8 & random() as u8 & 7).collect();
+        let kind = random() as u32 % 24;
+        record[..4].copy_from_slice(&kind.to_le_bytes());
+        let told = if random() % 4 == 0 { random() as u16 } else { size as u16 };
+        record[6..8].copy_from_slice(&told.to_le_bytes());
+        let mut taken: (usize, Vec<CFrame>) = (9, Vec::new());
+        let arg = (&raw mut taken).cast();
+        // SAFETY: attribute and record are at least as long as is said.
+        let said = unsafe {
+            sframe_tracker_perf_record(tracker.0, attribute.as_ptr(), record.as_ptr(), size, Some(take), arg)
+        };
+        if said < 0 { bad += 1 } else { good += 1 }
+    }
+    assert!(good > 1000 && bad > 1000, "{good}, {bad}");
+}
+
 #[test]
 fn structures_have_the_size_that_the_caller_says() {
     let tracker = tracker(1, 1);

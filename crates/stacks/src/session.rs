@@ -355,6 +355,11 @@ impl Session {
         present::tell(pid, &mut |event| self.handle(0, Some(event), &mut |_| {}))
     }
 
+    /// Closes files if more are open than may be: names may have needed some. Events and samples do the same.
+    pub fn close_unused(&mut self) {
+        self.files.close_unused();
+    }
+
     /// Adds a process that has mapped nothing.
     pub fn begin_process(&mut self, pid: u32) {
         self.processes.get(pid);
