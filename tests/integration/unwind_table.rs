@@ -4,6 +4,7 @@
 use crate::support::elf::*;
 use crate::support::{Machine, Work, built, eh_frame, tools, unwind_runtime};
 use crate::{need, on_every_machine};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -11,6 +12,7 @@ on_every_machine![
     a_program_throws_in_every_form,
     a_table_beside_eh_frame_says_the_same,
     a_program_in_c_ends_threads,
+    a_program_exports_only_what_others_ask_for,
     libraries_with_eh_frame_take_part,
     libraries_with_tables_come_and_go,
     commands_say_what_a_table_says,
@@ -127,6 +129,30 @@ fn a_program_throws_in_every_form(machine: &'static Machine) {
             assert_eq!(link(&[REPLACE, runtime, "-s"]), PRINTED, "{form:?} {runtime}, stripped");
             assert!(work.elf("program").find(".debug_frame").is_none());
         }
+    }
+}
+
+/// To the names that a program exports, what is linked in adds those of libgcc and the C library, no others.
+fn a_program_exports_only_what_others_ask_for(machine: &'static Machine) {
+    const NAMES: [&str; 5] =
+        ["_Unwind_", "__register_frame", "__deregister_frame", "_dl_find_object", "dl_iterate_phdr"];
+    let runtimes = need!(unwind_runtime::both(machine));
+    let work = Work::on(machine);
+    let program = work.cc("program", PROGRAM, &["-O2", "-fPIE"]);
+    let exports = |more: &[&str]| -> BTreeSet<String> {
+        work.gxx(&[&["-o", "program", &program, "-lpthread", "-rdynamic"], more].concat()).quiet();
+        let symbols = work.elf("program").dynamic_symbols();
+        symbols.into_iter().filter(|symbol| symbol.section != 0).map(|symbol| symbol.name).collect()
+    };
+    let usual = exports(&[]);
+    for runtime in &runtimes {
+        let own = exports(&[REPLACE, runtime]);
+        let others: Vec<_> = own
+            .difference(&usual)
+            .filter(|name| !NAMES.iter().any(|start| name.starts_with(start)))
+            .collect();
+        assert!(others.is_empty(), "{runtime}: {others:?}");
+        assert!(usual.is_subset(&own) && own.contains("_Unwind_Find_FDE"), "{runtime}");
     }
 }
 

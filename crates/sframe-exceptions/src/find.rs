@@ -32,7 +32,6 @@ static IS_ASKED: AtomicBool = AtomicBool::new(false);
 ///
 /// # Safety
 /// `bases` can be written.
-#[unsafe(no_mangle)]
 unsafe extern "C" fn sframe_exceptions_find_fde(pc: *const c_void, bases: *mut Bases) -> *const u8 {
     #[cfg(feature = "shared")]
     if !IS_ASKED.load(Ordering::Relaxed) {
@@ -65,7 +64,6 @@ unsafe extern "C" fn sframe_exceptions_find_fde(pc: *const c_void, bases: *mut B
 }
 
 /// glibc's look-up of a module, for copies of libgcc that do not ask for FDEs here.
-#[unsafe(no_mangle)]
 unsafe extern "C" fn sframe_exceptions_find_object(pc: *const c_void, object: *mut Object) -> c_int {
     let Some(next) = next_find_object() else { return -1 };
     // SAFETY: this call goes on.

@@ -68,7 +68,6 @@ struct Asker {
 
 /// # Safety
 /// As for the C library's function.
-#[unsafe(no_mangle)]
 unsafe extern "C" fn sframe_exceptions_iterate(callback: Callback, data: *mut c_void) -> c_int {
     let asker = Asker { callback, data };
     // SAFETY: the asker lives until this call returns.

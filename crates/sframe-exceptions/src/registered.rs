@@ -218,7 +218,6 @@ macro_rules! registers {
         $(
             /// # Safety
             /// As libgcc says.
-            #[unsafe(no_mangle)]
             unsafe extern "C" fn $own(begin: *const c_void $(, $argument: $kind)*) {
                 type Register = unsafe extern "C" fn(*const c_void $(, $kind)*);
                 let other = behind(name(concat!($name, "\0")));
@@ -283,7 +282,6 @@ unsafe fn deregister(begin: *const c_void, name: &'static CStr) -> *mut c_void {
 
 /// # Safety
 /// As libgcc says.
-#[unsafe(no_mangle)]
 unsafe extern "C" fn sframe_deregister(begin: *const c_void) {
     // SAFETY: as the caller says.
     unsafe { deregister(begin, c"__deregister_frame") };
@@ -291,7 +289,6 @@ unsafe extern "C" fn sframe_deregister(begin: *const c_void) {
 
 /// # Safety
 /// As libgcc says.
-#[unsafe(no_mangle)]
 unsafe extern "C" fn sframe_deregister_info(begin: *const c_void) -> *mut c_void {
     // SAFETY: as the caller says.
     unsafe { deregister(begin, c"__deregister_frame_info") }
@@ -301,7 +298,6 @@ unsafe extern "C" fn sframe_deregister_info(begin: *const c_void) -> *mut c_void
 ///
 /// # Safety
 /// As libgcc says.
-#[unsafe(no_mangle)]
 unsafe extern "C" fn sframe_deregister_info_bases(begin: *const c_void) -> *mut c_void {
     // SAFETY: as the caller says.
     unsafe { deregister(begin, c"__deregister_frame_info_bases") }
