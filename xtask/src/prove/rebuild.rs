@@ -6,6 +6,9 @@
 //! only the linker differs. A compiler cache makes the second build cheap, because only links are made again.
 //! Every link of this linker is made a second time with derived frames and an index, and verified.
 //!
+//! Packages that throw exceptions, end threads or show their own stacks are built twice more by this linker,
+//! with a table in place of `.eh_frame`: with the look-ups, and with the unwinder.
+//!
 //! A finished package has a row in `tests/proofs/rebuild.json`, and is only built again if it is named. So an
 //! interrupted proof goes on where it stopped, on any machine. Several runs may go on at the same time: each
 //! locks its roots, and adds its row to those that the file has by then.
@@ -14,6 +17,7 @@ mod ledger;
 mod list;
 mod row;
 mod test_counts;
+mod way;
 
 use super::bare;
 use super::proof::Proof;
@@ -25,6 +29,7 @@ use crate::records;
 use anyhow::{Context, Result, ensure};
 use ledger::{Entry, Ledger};
 use list::{SOURCES, Source};
+use object::{Object, ObjectSection};
 use row::{File, Row, Side};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::TryLockError;
@@ -34,11 +39,15 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 use test_counts::Tests;
+use way::{GNU, OURS, TABLES, Way};
 
 /// The packages of the root, in addition to those of every bare root.
 const PACKAGES: [&str; 5] = ["build-essential", "debhelper", "ccache", "fakeroot", "passwd"];
 /// The longest time for a build, in seconds.
 const LIMIT: u32 = 3 * 3600;
+/// The sections that say how to unwind, in memory.
+const FRAMES: [&str; 3] = [".eh_frame", ".eh_frame_hdr", TABLE];
+const TABLE: &str = ".sframe_unwind";
 
 /// Builds a package with `debian/rules` as a user without privileges. `build-arch` runs the tests and makes
 /// no documents.
@@ -56,6 +65,8 @@ timeout --kill-after=60 LIMIT setpriv --reuid builder --regid builder --clear-gr
     PATH=/usr/lib/ccache:/usr/bin:/bin CCACHE_DIR=/build/ccache CCACHE_NOHASHDIR=1 HOME=/nonexistent USER=builder LOGNAME=builder \
     DEB_BUILD_OPTIONS='parallel=1 nostrip' DEB_BUILD_PROFILES=nodoc \
     dpkg-buildpackage -us -uc -d -rfakeroot --target=build-arch >/build/log 2>&1 </dev/null || status=$?
+# What automake hides of its tests, as CTest would show it.
+find . -name '*.trs' | sed 's/trs$/log/' | xargs -r sed 's/^/0: /' >>/build/log
 echo $status
 "#;
 
@@ -83,7 +94,12 @@ pub fn rebuild(proof: &mut Proof, wanted: &Wanted) -> Result<()> {
         [] => SOURCES.iter().filter(|source| !ledger.has(source)).collect(),
         names => names.iter().map(|name| listed(name)).collect::<Result<_>>()?,
     };
-    let roots = prepare(proof, sframe, wanted.jobs.min(sources.len()))?;
+    let runtime = proof.folder.join("runtime");
+    let jobs = wanted.jobs.min(sources.len());
+    if jobs > 0 && sources.iter().any(|source| source.unwinds) {
+        crate::exceptions::build(&runtime)?;
+    }
+    let roots = prepare(proof, sframe, jobs)?;
     let work = Work { proof, wanted, sources, next: AtomicUsize::new(0) };
     let done: Vec<Result<Entry>> = std::thread::scope(|scope| {
         let workers: Vec<_> = roots.iter().map(|root| scope.spawn(|| work.packages(&root.path))).collect();
@@ -145,6 +161,7 @@ impl Work<'_> {
         let commit = commit.map_or_else(|| first_line(Command::new("git").args(head)), Ok)?;
         let entry = row.entry(source, &commit, &date);
         println!("{}", entry.show(source));
+        entry.tables(source).for_each(|line| println!("{line}"));
         let details = self.proof.folder.join("logs").join(format!("{}.json", source.name));
         std::fs::write(details, serde_json::to_string(row)?)?;
         if self.proof.is_recorded {
@@ -204,6 +221,12 @@ fn fill(proof: &Proof, sframe: &Path, root: &Path, like: Option<&Root>) -> Resul
         let _ = std::fs::remove_file(place.join(name));
         std::fs::copy(&from, place.join(name)).with_context(|| from.display().to_string())?;
     }
+    // The linker finds what programs with a table need beside itself.
+    let runtime = proof.folder.join("runtime");
+    for name in crate::exceptions::names().iter().filter(|name| runtime.join(name).is_file()) {
+        std::fs::copy(runtime.join(name), place.join(name)).with_context(|| name.clone())?;
+    }
+    std::fs::write(place.join("ld"), include_str!("rebuild/ld.sh"))?;
     Ok(())
 }
 
@@ -217,7 +240,7 @@ fn make_root(proof: &Proof, root: &Path) -> Result<()> {
     std::fs::write(root.join("etc/dpkg/dpkg.cfg.d/rebuild"), "force-unsafe-io\n")?;
     bare::add(root, &PACKAGES)?;
     std::fs::create_dir_all(place.join("second"))?;
-    std::fs::write(place.join("ld"), include_str!("rebuild/ld.sh"))?;
+    std::fs::write(place.join("ld"), "")?;
     bare::enter(
         root,
         &[
@@ -234,7 +257,7 @@ fn make_root(proof: &Proof, root: &Path) -> Result<()> {
     .map(drop)
 }
 
-/// Builds a package twice. Then its files are removed, but its logs stay.
+/// Builds a package in every way. Then its files are removed, but its logs stay.
 fn package(proof: &Proof, root: &Path, source: &Source) -> Result<Row> {
     let name = source.name;
     let folder = format!("/build/source/{name}");
@@ -248,17 +271,20 @@ fn package(proof: &Proof, root: &Path, source: &Source) -> Result<Row> {
     );
     bare::enter(root, &["sh", "-c", &fetch]).context("its source or what its build depends on")?;
     let version = bare::enter(root, &["sh", "-c", &format!("sed -n 's/^Version: //p' {folder}/*.dsc")])?;
-    let gnu = build(proof, root, name, "gnu")?;
-    let ours = build(proof, root, name, "ours")?;
+    let gnu = build(proof, root, name, &GNU)?;
+    let ours = build(proof, root, name, &OURS)?;
+    let ways = if source.unwinds { &TABLES[..] } else { &[] };
+    let tables = ways.iter().map(|way| build(proof, root, name, way)).collect::<Result<_>>()?;
     for folder in ["build/source", "build/tree"] {
         let _ = std::fs::remove_dir_all(root.join(folder).join(name));
     }
-    Ok(Row { version: version.trim().to_owned(), gnu, ours })
+    Ok(Row { version: version.trim().to_owned(), gnu, ours, tables })
 }
 
-fn build(proof: &Proof, root: &Path, name: &str, mode: &str) -> Result<Side> {
+fn build(proof: &Proof, root: &Path, name: &str, way: &Way) -> Result<Side> {
     let place = root.join("opt/linker");
-    std::fs::write(place.join("mode"), format!("{mode}\n"))?;
+    std::fs::write(place.join("mode"), format!("{} {}\n", way.mode, way.options))?;
+    let mode = way.name;
     let log = place.join("log");
     std::fs::write(&log, "")?;
     bare::enter(root, &["sh", "-c", "chmod 666 /opt/linker/log; rm -f /opt/linker/second/*"])?;
@@ -288,9 +314,19 @@ fn linked(root: &Path, name: &str, begin: SystemTime) -> Result<BTreeMap<String,
         }
         let interface = interface(&path).with_context(|| file.display().to_string())?;
         let ours = install::made_here(&path).is_ok();
-        files.insert(file.display().to_string(), File { bytes: data.len(), ours, interface });
+        let (frames, has_table) = frames(&path).with_context(|| file.display().to_string())?;
+        let found = File { bytes: data.len(), frames, has_table, ours, interface };
+        files.insert(file.display().to_string(), found);
     }
     Ok(files)
+}
+
+/// The bytes that say how to unwind a file, and whether a table is among them.
+fn frames(path: &Path) -> Result<(u64, bool)> {
+    let bytes = std::fs::read(path)?;
+    let file = object::File::parse(&*bytes)?;
+    let size = |name: &&str| Some(file.section_by_name(name)?.size());
+    Ok((FRAMES.iter().filter_map(size).sum(), size(&TABLE).is_some()))
 }
 
 /// Whether an ELF file has class `ELFCLASS64`. Some packages also have 32-bit libraries, which GNU ld links.

@@ -27,6 +27,29 @@ pub struct Entry {
     pub frames: Frames,
     pub options: BTreeSet<String>,
     pub differences: Vec<String>,
+    /// The builds with a table in place of `.eh_frame`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<Table>,
+}
+
+/// A build with a table in place of `.eh_frame`, beside the usual one of this linker.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Table {
+    /// What reads the table.
+    pub way: String,
+    /// The links, and those whose output has a table.
+    pub links: usize,
+    pub with_table: usize,
+    pub files: usize,
+    pub files_with_table: usize,
+    /// Bytes that say how to unwind all files: those of the usual build, and these.
+    pub usual_frames: u64,
+    pub frames: u64,
+    /// What `sframe unwind-table` compared.
+    pub functions: u64,
+    pub addresses: u64,
+    pub outcome: Outcome,
+    pub differences: Vec<String>,
 }
 
 /// The result of a build.
@@ -90,6 +113,30 @@ impl Ledger {
         SOURCES.iter().filter_map(|source| Some((source, self.entries.get(source.name)?)))
     }
 
+    /// The part of the page about tables in place of `.eh_frame`.
+    fn tables(&self) -> Vec<String> {
+        let rows: Vec<String> = self.in_order().flat_map(|(source, entry)| entry.tables(source)).collect();
+        if rows.is_empty() {
+            return rows;
+        }
+        let mut lines = vec![
+            "\n## With a table in place of `.eh_frame`\n\n\
+             Packages that throw exceptions, end threads or show their own stacks are built twice more by sframe-ld with \
+             `--unwind-table=replace`: with look-ups for libgcc, and with an unwinder (`--unwind-runtime=full`); shared libraries with \
+             `--unwind-runtime=program`. Links with `-r` and of libraries that the distribution's compiler loads are left as they are; \
+             what configure tries is not. Differences are those to the usual build by sframe-ld. Symbols that come with the look-ups \
+             count as none, nor does a program that needs libgcc_s no more. Bytes are of `.eh_frame`, its header and the table, in all \
+             files; what links into a program has functions, too. In each output, `sframe unwind-table` compared every register at \
+             every address.\n\n\
+             | package | by | links | with a table | files | with a table | tests, usual | tests, table | bytes, usual | bytes, table | \
+             share | functions compared | addresses | KiB, usual | KiB, table | differences |\n\
+             |---|---|---:|---:|---:|---:|---|---|---:|---:|---:|---:|---:|---:|---:|---|"
+                .to_owned(),
+        ];
+        lines.extend(rows);
+        lines
+    }
+
     /// The page for readers, without its title.
     pub fn page(&self) -> String {
         let good =
@@ -111,6 +158,7 @@ impl Ledger {
                 .to_owned(),
         ];
         lines.extend(self.in_order().map(|(source, entry)| entry.show(source)));
+        lines.extend(self.tables());
         let options: BTreeSet<&String> = self.entries.values().flat_map(|entry| &entry.options).collect();
         let options: Vec<String> = options.into_iter().map(|option| format!("`{option}`")).collect();
         lines.push(format!("\nOptions of these links: {}", options.join(", ")));
@@ -120,6 +168,14 @@ impl Ledger {
         }
         lines.join("\n")
     }
+}
+
+/// Differences as the page shows them, with the explanation if the builds are unlike what is wanted. An
+/// explanation must not hide a difference that comes later.
+fn shown(differences: &[String], source: &Source, is_unlike: bool) -> String {
+    let explained = source.explained.filter(|_| is_unlike);
+    let all: Vec<&str> = differences.iter().map(String::as_str).chain(explained).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join("; ").replace('|', "\\|") }
 }
 
 impl Outcome {
@@ -133,16 +189,35 @@ impl Outcome {
 }
 
 impl Entry {
+    /// The rows of the builds with a table.
+    pub fn tables(&self, source: &Source) -> impl Iterator<Item = String> {
+        self.tables.iter().map(|table| {
+            let differences = shown(&table.differences, source, !table.differences.is_empty());
+            format!(
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.3} | {} | {} | {} | {} | {differences} |",
+                self.name,
+                table.way,
+                table.links,
+                table.with_table,
+                table.files,
+                table.files_with_table,
+                self.ours.show(),
+                table.outcome.show(),
+                table.usual_frames,
+                table.frames,
+                table.frames as f64 / table.usual_frames.max(1) as f64,
+                table.functions,
+                table.addresses,
+                self.ours.kib,
+                table.outcome.kib,
+            )
+        })
+    }
+
     /// The columns of the page.
     pub fn show(&self, source: &Source) -> String {
-        // An explanation must not hide a difference that comes later.
-        let mut differences = self.differences.clone();
-        let unlike = !differences.is_empty() || self.gnu.status != 0;
-        differences.extend(source.explained.filter(|_| unlike).map(str::to_owned));
-        let differences = match &differences[..] {
-            [] => "none".to_owned(),
-            found => found.join("; ").replace('|', "\\|"),
-        };
+        let unlike = !self.differences.is_empty() || self.gnu.status != 0;
+        let differences = shown(&self.differences, source, unlike);
         let (gnu, ours, frames) = (&self.gnu, &self.ours, &self.frames);
         format!(
             "| {} {} | {} | {} | {} of {} | {} | {} | {} | {} files, {} functions, {} wrong | {} | {} | {:.1} | {:.1} | {}, {} | {differences} |",

@@ -7,17 +7,26 @@ pub struct Source {
     pub about: &'static str,
     /// Why the builds of the two linkers differ, if they differ and neither linker is wrong.
     pub explained: Option<&'static str>,
+    /// Whether it throws exceptions, ends threads or shows its own stacks. Then it is also built with a table
+    /// in place of `.eh_frame`.
+    pub unwinds: bool,
 }
 
 const fn of(name: &'static str, about: &'static str) -> Source {
-    Source { name, about, explained: None }
+    Source { name, about, explained: None, unwinds: false }
+}
+
+impl Source {
+    const fn unwinds(self) -> Self {
+        Source { unwinds: true, ..self }
+    }
 }
 
 /// Why programs that use `environ` have an additional dynamic symbol.
 const ENVIRON: &str = "libc's environ is copied under all its names, as gold, lld and mold do; GNU ld keeps those alone that are mentioned or strong";
 
 /// All packages, in the order in which they are built.
-pub static SOURCES: [Source; 78] = [
+pub static SOURCES: [Source; 83] = [
     of("bzip2", "plain make, a library by hand"),
     of("zlib", "a configure of its own, a version script"),
     of("lua5.4", "libtool without automake"),
@@ -27,19 +36,25 @@ pub static SOURCES: [Source; 78] = [
     of("json-c", "CMake, a version script"),
     of("cjson", "CMake"),
     of("brotli", "CMake"),
-    of("snappy", "CMake, C++"),
+    of("snappy", "CMake, C++").unwinds(),
     of("fmtlib", "CMake, C++ templates"),
     of("libjson-xs-perl", "a Perl extension"),
     of("jansson", "automake"),
     of("libogg", "automake"),
     of("libvorbis", "automake, version scripts"),
     of("lzo2", "automake, assembly"),
-    of("tinyxml2", "CMake, C++"),
-    of("yaml-cpp", "CMake, C++"),
+    of("tinyxml2", "CMake, C++").unwinds(),
+    of("unittest++", "automake, C++, a library of tests").unwinds(),
+    of("cppunit", "automake, C++, a library of tests").unwinds(),
+    of("libjsoncpp", "CMake, C++").unwinds(),
+    of("google-glog", "CMake, C++, shows its stacks by the other libunwind; its rules run no tests")
+        .unwinds(),
+    of("yaml-cpp", "CMake, C++").unwinds(),
     of("double-conversion", "CMake, C++"),
+    of("catch2", "CMake, C++, a library of tests").unwinds(),
     of("leveldb", "CMake, C++, a database"),
-    of("pugixml", "CMake, C++"),
-    of("msgpack-c", "CMake, C and C++"),
+    of("pugixml", "CMake, C++").unwinds(),
+    of("msgpack-c", "CMake, C and C++").unwinds(),
     of("attr", "automake, symbol versions"),
     of("libseccomp", "automake, gperf"),
     of("libpcap", "a configure of its own, flex and bison"),
@@ -55,18 +70,18 @@ pub static SOURCES: [Source; 78] = [
     of("dav1d", "Meson, nasm"),
     Source {
         explained: Some(
-            "as dash; tcp_close_while_connecting wants a network that is not there and fails now and then in GNU ld's programs, too",
+            "as dash; tcp_close_while_connecting and tcp_connect_timeout want a network that is not there and fail now and then in GNU ld's programs, too",
         ),
-        ..of("libuv1", "automake, threads")
+        ..of("libuv1", "automake, threads").unwinds()
     },
-    of("libevent", "automake, several libraries"),
+    of("libevent", "automake, several libraries").unwinds(),
     Source { explained: Some(ENVIRON), ..of("dash", "automake, a shell") },
     Source { explained: Some(ENVIRON), ..of("sed", "automake, gnulib") },
     of("gzip", "automake, gnulib"),
     Source { explained: Some(ENVIRON), ..of("grep", "automake, gnulib") },
     of("file", "automake"),
     Source { explained: Some(ENVIRON), ..of("tmux", "automake") },
-    of("xz-utils", "automake, symbol versions in C"),
+    of("xz-utils", "automake, symbol versions in C").unwinds(),
     Source {
         explained: Some(
             "libvorbis, which libsndfile needs, defines these names; GNU ld alone exports a program's for libraries that are not named",
@@ -77,7 +92,7 @@ pub static SOURCES: [Source; 78] = [
     of("opus", "automake"),
     of("libpng1.6", "automake, versions by a script that is made"),
     of("libwebp", "automake"),
-    Source { explained: Some(ENVIRON), ..of("nghttp2", "automake, C++") },
+    Source { explained: Some(ENVIRON), ..of("nghttp2", "automake, C++").unwinds() },
     of("pcre2", "automake, a compiler of machine code"),
     of("re2", "plain make, C++, a version script"),
     of("libxml2", "automake, a version script, Python"),
@@ -116,7 +131,7 @@ pub static SOURCES: [Source; 78] = [
     Source { explained: Some(ENVIRON), ..of("coreutils", "automake, a hundred programs") },
     of("openssl", "a configure in Perl, assembly, engines"),
     of("golang-github-mattn-go-sqlite3", "Go, linked by gcc for its C parts"),
-    of("rust-fd-find", "Rust by cargo"),
+    of("rust-fd-find", "Rust by cargo").unwinds(),
     of("python3.11", "link-time optimization, extensions"),
     of("elfutils", "automake, version scripts, a reader of ELF files"),
     of("libvpx", "a configure of its own, assembly"),

@@ -11,7 +11,8 @@ pub struct Tests {
 
 impl Tests {
     /// Counts what the usual test drivers print: automake's totals and `PASS:` lines, DejaGnu, TAP, CTest,
-    /// Meson, Python's `unittest` and pytest, Perl's `prove`, and the drivers of Tcl, curl, Rust and Go.
+    /// Meson, Python's `unittest` and pytest, Perl's `prove`, and the drivers of Tcl, curl, Rust and Go. What
+    /// libraries of tests for C++ print counts as well, beside the programs that a driver counts.
     pub fn count(log: &str) -> Tests {
         let mut tests = Tests::default();
         let (mut lines_passed, mut lines_failed) = (0, 0);
@@ -39,9 +40,8 @@ impl Tests {
     }
 
     fn add_other(&mut self, line: &str) {
+        self.add_cases(line);
         let words: Vec<&str> = line.split_whitespace().collect();
-        let number =
-            |word: &str| -> Option<usize> { word.trim_matches(|it: char| !it.is_ascii_digit()).parse().ok() };
         match words[..] {
             ["ok", index, ..] if number(index).is_some() => self.passed += 1,
             ["not", "ok", ..] if !line.contains("# TODO") => self.failed += 1,
@@ -97,6 +97,43 @@ impl Tests {
             _ => {}
         }
     }
+
+    /// Adds the cases in a test program's last line. CTest, and the script that builds, put a number and a
+    /// colon in front of what test programs print.
+    fn add_cases(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let prefix = words.first().and_then(|word| word.strip_suffix(':'));
+        let is_prefixed = prefix.is_some_and(|word| word.parse::<usize>().is_ok());
+        let (passed, failed) = match words[usize::from(is_prefixed)..] {
+            // GoogleTest
+            ["[", "PASSED", "]", count, "tests." | "test."] => (number(count), None),
+            ["[", "FAILED", "]", count, "tests," | "test,", ..] => (None, number(count)),
+            // UnitTest++
+            ["Success:", count, "tests" | "test", "passed."] => (number(count), None),
+            ["FAILURE:", failed, "out", "of", all, "tests", ..] => (
+                number(all).zip(number(failed)).map(|(all, failed)| all.saturating_sub(failed)),
+                number(failed),
+            ),
+            // CppUnit
+            ["OK", count] | ["OK", count, "tests)"] if count.starts_with('(') => (number(count), None),
+            ["Run:", all, "Failure", "total:", failed, ..] => (
+                number(all).zip(number(failed)).map(|(all, failed)| all.saturating_sub(failed)),
+                number(failed),
+            ),
+            // JsonCpp
+            ["All", count, "tests", "passed" | "passed."] => (number(count), None),
+            // Catch2
+            ["All", "tests", "passed", _, _, "in", count, "test", ..] => (number(count), None),
+            ["test", "cases:", _, "|", passed, "passed", "|", failed, ..] => (number(passed), number(failed)),
+            _ => (None, None),
+        };
+        self.passed += passed.unwrap_or(0);
+        self.failed += failed.unwrap_or(0);
+    }
+}
+
+fn number(word: &str) -> Option<usize> {
+    word.trim_matches(|it: char| !it.is_ascii_digit()).parse().ok()
 }
 
 #[cfg(test)]
@@ -117,6 +154,14 @@ mod tests {
             ("# of expected passes\t\t30\n# of unexpected failures\t2\n", 30, 2),
             ("===== 1 failed, 74 passed, 2 skipped in 0.12s =====\n===== test session starts =====\n", 74, 1),
             ("2 errors out of 500 tests on host Linux 64-bit little-endian\n[ok]: SET (1 ms)\n", 499, 2),
+            ("3: [  PASSED  ] 40 tests.\n3: [  FAILED  ] 1 test, listed below:\n", 40, 1),
+            ("0: Success: 90 tests passed.\nFAILURE: 1 out of 5 tests failed (1 failures).\n", 94, 1),
+            ("0: OK (95)\nOK (3 tests)\nRun:  9   Failure total: 2   Failures: 2   Errors: 0\nOK\n", 105, 2),
+            (
+                "1: All tests passed (12 assertions in 3 test cases)\ntest cases: 3 | 1 passed | 2 failed\n",
+                4,
+                2,
+            ),
             ("TESTDONE: 10 tests out of 12 reported OK: 83%\n", 10, 2),
         ] {
             assert_eq!(Tests::count(log), Tests { passed, failed }, "{log}");
