@@ -7,6 +7,7 @@
 
 use crate::folders::{target, workspace};
 use anyhow::{Context, Result, ensure};
+use std::env::consts::ARCH;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -23,10 +24,10 @@ fn shared_name(machine: &str) -> String {
     format!("libsframe_exceptions-{machine}.so")
 }
 
-/// The names of all archives and shared libraries.
+/// The names of all archives, and of the shared library.
 pub fn names() -> Vec<String> {
     let of = |(library, _): (&str, &str)| MACHINES.map(|machine| format!("lib{library}-{machine}.a"));
-    LIBRARIES.into_iter().flat_map(of).chain(MACHINES.map(shared_name)).collect()
+    LIBRARIES.into_iter().flat_map(of).chain([shared_name(ARCH)]).collect()
 }
 
 #[derive(clap::Args)]
@@ -44,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Builds the archives and shared libraries into a folder. Machines whose core library is missing have
+/// Builds the archives and the shared library into a folder. Machines whose core library is missing have
 /// none.
 pub fn build(output: &Path) -> Result<Vec<PathBuf>> {
     std::fs::create_dir_all(output)?;
@@ -59,7 +60,10 @@ pub fn build(output: &Path) -> Result<Vec<PathBuf>> {
                 build_for(&triple, feature, &archive)?;
                 made.push(archive);
             }
-            made.extend(build_shared(&triple, machine, output)?);
+            // Programs of other machines do not run here, so the shared library would be of no use.
+            if machine == ARCH {
+                made.extend(build_shared(&triple, machine, output)?);
+            }
         }
     }
     Ok(made)
@@ -107,10 +111,6 @@ fn build_shared(triple: &str, machine: &str, output: &Path) -> Result<Option<Pat
     link.args(["-shared", "-z", "now", "--hash-style=gnu", "--eh-frame-hdr", "--gc-sections", "--build-id"]);
     link.args(["-soname", &shared_name(machine), "-o"]).arg(&library);
     link.arg("--version-script").arg(&exports).arg("--whole-archive").arg(&archive);
-    if machine != std::env::consts::ARCH {
-        // Packages cannot strip it: binutils of one machine does not know the others.
-        link.arg("--strip-all");
-    }
     ensure!(link.status()?.success(), "the shared library of the look-ups does not link for {machine}");
     Ok(Some(library))
 }

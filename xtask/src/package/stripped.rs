@@ -36,9 +36,6 @@ pub fn separate(tree: &Path, debug: &Path) -> Result<()> {
     std::fs::create_dir_all(debug)?;
     for file in elf_files(tree)? {
         let path = tree.join(&file);
-        if !is_native(&path)? {
-            continue;
-        }
         let id = build_id(&path)?.with_context(|| format!("{} has no build-id", file.display()))?;
         let (first, rest) = id.split_at(2);
         let to = debug.join(format!("usr/lib/debug/.build-id/{first}/{rest}.debug"));
@@ -64,21 +61,17 @@ pub fn separate(tree: &Path, debug: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file, or the first member of an archive, is for the machine that this program runs on.
-fn is_native(path: &Path) -> Result<bool> {
-    let bytes = std::fs::read(path)?;
-    let mut file = &bytes[..];
-    if bytes.starts_with(b"!<arch>") {
-        let archive = ArchiveFile::parse(&*bytes)?;
-        let member = archive.members().next().with_context(|| format!("{} is empty", path.display()))??;
-        file = member.data(&*bytes)?;
-    }
+/// Whether the first member of an archive is for the machine that this program runs on.
+fn is_native(archive: &Path) -> Result<bool> {
+    let bytes = std::fs::read(archive)?;
+    let members = ArchiveFile::parse(&*bytes)?;
+    let member = members.members().next().with_context(|| format!("{} is empty", archive.display()))??;
     let own = match std::env::consts::ARCH {
         "aarch64" => Architecture::Aarch64,
         "s390x" => Architecture::S390x,
         _ => Architecture::X86_64,
     };
-    Ok(object::File::parse(file)?.architecture() == own)
+    Ok(object::File::parse(member.data(&*bytes)?)?.architecture() == own)
 }
 
 fn build_id(path: &Path) -> Result<Option<String>> {
