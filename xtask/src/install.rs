@@ -13,6 +13,8 @@ const NAMES: [&str; 5] = ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
 
 /// The packages whose libraries and headers programs are built with.
 const FOR_PROGRAMS: [&str; 2] = ["sframe-unwind", "sframe-stacks"];
+/// The one of these that is also installed as an archive. Others would double the size of a package.
+const STATIC: &str = "sframe-unwind";
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -180,8 +182,8 @@ fn build_library() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Copies the libraries for programs that walk stacks, their own or others': shared and static, with header
-/// and file for `pkg-config`. Also copies the libraries of the linker itself.
+/// Copies the libraries for programs that walk stacks, their own or others', with header and file for
+/// `pkg-config`. Also copies the libraries of the linker itself.
 fn install_library(built: &Path, folder: &Path) -> Result<()> {
     let root = crate::folders::workspace();
     let (library, include) = (folder.join("lib"), folder.join("include"));
@@ -198,8 +200,10 @@ fn install_library(built: &Path, folder: &Path) -> Result<()> {
         }
         replace(&built.join(&shared), &library.join(&soname))?;
         link(&soname, &library.join(&shared))?;
-        let archive = format!("{name}.a");
-        replace(&built.join(&archive), &library.join(&archive))?;
+        if package == STATIC {
+            let archive = format!("{name}.a");
+            replace(&built.join(&archive), &library.join(&archive))?;
+        }
         let sources = root.join("crates").join(package);
         let header = format!("{package}.h");
         replace(&sources.join("include").join(&header), &include.join(&header))?;

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The programs and libraries of the package.
-const BUILT: [&str; 10] = [
+const BUILT: [&str; 9] = [
     "sframe-ld",
     "sframe",
     "sframe-as",
@@ -36,7 +36,6 @@ const BUILT: [&str; 10] = [
     "libsframe_unwind.so",
     "libsframe_unwind.a",
     "libsframe_stacks.so",
-    "libsframe_stacks.a",
     "libsframe_run.so",
     "libsframe_split.so",
 ];
