@@ -20,9 +20,12 @@ fn cargo(folder: &Path, words: &[&str]) -> Output {
     command.output().expect("cargo runs")
 }
 
-/// The folder of the published crate. `None`: cargo has not fetched it.
+/// The folder of the published crate. `None`: cargo has not fetched it. Where only this workspace was built,
+/// crates for other platforms were not fetched, so they must not be asked for.
 fn published(version: &str) -> Option<PathBuf> {
-    let output = cargo(&root(), &["metadata", "--format-version=1", "--offline", "--quiet"]);
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let output =
+        cargo(&root(), &["metadata", "--format-version=1", "--quiet", "--filter-platform", &platform]);
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
     let packages = metadata["packages"].as_array()?;
     let it = packages.iter().find(|it| it["name"] == "framehop" && it["version"] == version)?;
