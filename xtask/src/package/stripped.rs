@@ -30,8 +30,8 @@ fn is_linked(path: &Path) -> Result<bool> {
     Ok(start.len() == 18 && matches!(first | second, 2 | 3))
 }
 
-/// Moves the debug information of the programs from `tree` to `debug`. Archives for other machines stay as they
-/// are: binutils of this one does not know them, and they are made without debug information.
+/// Moves the debug information of the programs from `tree` to `debug`. Archives for other machines stay as
+/// they are: binutils of this one does not know them, and they are made without debug information.
 pub fn separate(tree: &Path, debug: &Path) -> Result<()> {
     std::fs::create_dir_all(debug)?;
     for file in elf_files(tree)? {
