@@ -253,6 +253,38 @@ fn a_lost_frame_pointer_is_said() {
     assert_eq!(found.row(Abi::Amd64).saved, saved);
 }
 
+/// The largest numbers in the list of continued entries lead nowhere.
+#[test]
+fn continued_entries_are_checked_up_to_the_largest_number() {
+    let mut functions = one_function(Abi::Amd64, vec![(16, Saved::AtCfa(-8))]);
+    functions[0].1.size = 200_000;
+    let bytes = table_of(Abi::Amd64, &functions);
+    let table = CompactTable::parse(&bytes[..], TABLE).unwrap();
+    assert_eq!(table.header().whole.continued, 3);
+    for word in (table.parts().continued..table.parts().end).step_by(4) {
+        let mut damaged = bytes.clone();
+        damaged[word..word + 4].fill(0xff);
+        assert!(CompactTable::parse(&damaged[..], TABLE).unwrap().verify().is_err(), "{word:#x}");
+    }
+}
+
+/// A row by a rule that the table does not have is no row without a rule.
+#[test]
+fn a_comparison_reports_rules_that_are_missing() {
+    let mut functions = one_function(Abi::Amd64, vec![(16, Saved::AtCfa(-8))]);
+    functions[0].1.rows[0].start = 4;
+    let bytes = table_of(Abi::Amd64, &functions);
+    let table = CompactTable::parse(&bytes[..], TABLE).unwrap();
+    let steps = table.parts().steps..table.parts().starts;
+    for step in steps.step_by(2).skip(1) {
+        let mut damaged = bytes.clone();
+        damaged[step..step + 2].copy_from_slice(&[bytes[step] | 0xf0, 0xff]);
+        let table = CompactTable::parse(&damaged[..], TABLE).unwrap();
+        let comparison = Comparison::new(&table).unwrap().unwrap();
+        assert!(comparison.says_same(0x1000, &functions[0].1).is_err(), "{step:#x}");
+    }
+}
+
 /// The bytes of a test vector of `COMPACT.md`.
 fn vector(number: u32) -> String {
     let title = format!("### Test vector {number}");

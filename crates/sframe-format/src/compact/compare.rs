@@ -9,7 +9,7 @@ use core::ops::Deref;
 
 use super::{CompactTable, View, WHOLE_VERSION, WholeMatch};
 use crate::cfi::{CfiFunction, CfiRow};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// Compares functions with what a table says of them.
 pub struct Comparison<'data> {
@@ -66,7 +66,7 @@ impl<'data> Comparison<'data> {
                 return Ok(false);
             }
             while let Some(row) = rows.next_row()? {
-                let rule = self.rules.get(row.rule as usize).and_then(Option::as_ref);
+                let rule = self.rule(row.rule)?;
                 let row_end = start.saturating_add(row.start).saturating_add(row.covered);
                 if !expected.is_said_by(rule, end, row_end) {
                     return Ok(false);
@@ -85,6 +85,13 @@ impl<'data> Comparison<'data> {
                 return Ok(false);
             }
         }
+    }
+
+    /// A rule by its number. `None`: it says that there is no row.
+    fn rule(&self, number: u32) -> Result<Option<&Rule>, Error> {
+        let kind = ErrorKind::CompactNumber { what: "rule", found: number };
+        let rule = self.rules.get(number as usize).ok_or(Error::new(self.view.parts.rules, kind))?;
+        Ok(rule.as_ref())
     }
 }
 

@@ -31,8 +31,8 @@ fn check_continued(view: &View<'_>) -> Result<(), Error> {
         let at = view.parts.continued + number * CONTINUED_SIZE;
         let (entry, first) = (view.u32(at), view.u32(at + 4));
         // The pieces of a function follow one another, so a piece continues the piece before.
-        let follows =
-            first + 1 == entry || last.is_some_and(|last| last + 1 == entry && first_before == Some(first));
+        let before = entry.checked_sub(1);
+        let follows = before == Some(first) || before == last && first_before == Some(first);
         let ascends = last.is_none_or(|last| last < entry);
         if !ascends || !follows || first >= entry || entry >= view.header.entries {
             return Err(Error::new(at, ErrorKind::CompactOrder { what: "continued entries" }));
