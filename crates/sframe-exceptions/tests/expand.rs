@@ -51,7 +51,7 @@ fn expanded(table: &CompactTable<&[u8]>, kept: Option<Pairs>, at: u64) -> (Vec<u
 }
 
 fn compare(functions: &Functions, at: u64) {
-    let bytes = write_whole_table(Abi::Amd64, TABLE, functions).unwrap();
+    let bytes = write_whole_table(Abi::Amd64, TABLE, functions).unwrap().bytes;
     let table = CompactTable::parse(&bytes[..], TABLE).unwrap();
     let (bytes, frames) = expanded(&table, None, at);
     let bases = BaseAddresses::default().set_eh_frame_hdr(at).set_eh_frame(at + frames as u64);
@@ -89,7 +89,7 @@ fn an_expanded_table_says_what_the_table_says() {
 #[test]
 fn kept_frames_stand_among_the_others() {
     let functions = functions();
-    let bytes = write_whole_table(Abi::Amd64, TABLE, &functions).unwrap();
+    let bytes = write_whole_table(Abi::Amd64, TABLE, &functions).unwrap().bytes;
     let table = CompactTable::parse(&bytes[..], TABLE).unwrap();
     // Version 1, no frames, a count and pairs: before all, between, and behind all.
     let starts: [u64; 3] = [0x800, 0x1180, 0x9000];
@@ -99,7 +99,7 @@ fn kept_frames_stand_among_the_others() {
     // Code and header of a module are near each other.
     let moved: Functions =
         functions.iter().cloned().map(|(start, function, _)| (place + start, function, None)).collect();
-    let moved_bytes = write_whole_table(Abi::Amd64, place & !7, &moved).unwrap();
+    let moved_bytes = write_whole_table(Abi::Amd64, place & !7, &moved).unwrap().bytes;
     let moved_table = CompactTable::parse(&moved_bytes[..], place & !7).unwrap();
     for (row, start) in starts.iter().enumerate() {
         header[3 + 2 * row] = *start as u32;

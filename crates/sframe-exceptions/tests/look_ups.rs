@@ -49,7 +49,7 @@ fn functions() -> Vec<Function> {
 #[test]
 fn made_frames_say_what_the_table_says() {
     let functions = functions();
-    let bytes = write_whole_table(Abi::Amd64, TABLE, &functions).unwrap();
+    let bytes = write_whole_table(Abi::Amd64, TABLE, &functions).unwrap().bytes;
     let table = CompactTable::parse(&bytes[..], TABLE).unwrap();
     for described in &functions {
         for offset in 0..described.1.size {
@@ -71,7 +71,7 @@ fn frames_stay_while_threads_make_others() {
     let function = |number: i64| CfiFunction { size: 16, rows: rows(number), ..CfiFunction::default() };
     let functions: Vec<_> =
         (0..3000).map(|number| (0x1000 + 16 * number as u64, function(number % 50), None)).collect();
-    let bytes = write_whole_table(Abi::Amd64, TABLE, &functions).unwrap();
+    let bytes = write_whole_table(Abi::Amd64, TABLE, &functions).unwrap().bytes;
     let table = CompactTable::parse(&bytes[..], TABLE).unwrap();
     let make_all = || {
         let make = |(start, ..): &(u64, CfiFunction, Option<Handler>)| {

@@ -55,7 +55,7 @@ fn says(row: &Row) -> String {
 fn a_table_and_an_fde_make_the_same_row() {
     let table_at = ((&raw const ROUTINE) as u64 & !7) - 0x10_0000;
     let functions = functions(table_at);
-    let bytes = write_whole_table(Abi::Amd64, table_at, &functions).unwrap();
+    let bytes = write_whole_table(Abi::Amd64, table_at, &functions).unwrap().bytes;
     let table = CompactTable::parse(&bytes[..], table_at).unwrap();
     for (start, function, _) in &functions {
         for pc in *start..start + u64::from(function.size) {

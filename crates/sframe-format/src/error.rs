@@ -202,6 +202,20 @@ pub enum ErrorKind {
     },
     /// A row of a compact table covers no bytes.
     CompactEmptyRow,
+    /// There is more of something than a compact table has room for.
+    CompactFull {
+        /// What there is more of.
+        what: &'static str,
+    },
+    /// Something is more than 2 GiB away from the compact table that has to lead there.
+    CompactFar {
+        /// What is there.
+        what: &'static str,
+        /// Its address.
+        address: u64,
+        /// The address of the table.
+        table: u64,
+    },
     /// Bits of a compact table that have no meaning are set.
     CompactUnused {
         /// What they belong to.
@@ -308,6 +322,12 @@ impl fmt::Display for ErrorKind {
                 write!(f, "the rows of a repetition of {size} bytes end at {end}")
             }
             Self::CompactEmptyRow => f.write_str("a row covers no bytes"),
+            Self::CompactFull { what } => {
+                write!(f, "there are more {what} than a compact table has room for")
+            }
+            Self::CompactFar { what, address, table } => {
+                write!(f, "{what} at {address:#x} is more than 2 GiB away from the table at {table:#x}")
+            }
             Self::CompactUnused { what } => write!(f, "bits without a meaning are set in {what}"),
             Self::CompactOrder { what } => write!(f, "{what} do not follow one another"),
         }

@@ -3,8 +3,9 @@
 
 use proptest::prelude::*;
 use sframe_format::cfi::{CfiFunction, CfiRow, Saved};
-use sframe_format::compact::{Comparison, Handler, Personality, write_whole_table};
-use sframe_format::{Abi, CompactTable};
+use sframe_format::compact::{Comparison, Handler, MAX_PERSONALITIES, Personality, write_whole_table};
+use sframe_format::write::{Inexpressible, LeftOut, Reason};
+use sframe_format::{Abi, CompactTable, ErrorKind};
 
 const TABLE: u64 = 0x40_0000;
 
@@ -165,7 +166,7 @@ fn any_abi() -> impl Strategy<Value = (Abi, Functions)> {
 
 /// The table of functions as far as they have a form: registers above 127 have none, for instance.
 fn table_of(abi: Abi, functions: &Functions) -> Vec<u8> {
-    write_whole_table(abi, TABLE, functions).unwrap()
+    write_whole_table(abi, TABLE, functions).unwrap().bytes
 }
 
 proptest! {
@@ -234,12 +235,46 @@ fn what_has_no_form_is_refused() {
         let mut functions = one_function(Abi::Amd64, saved);
         functions[0].1.rows[0].saved.push((16, Saved::AtCfa(-8)));
         functions[0].1.rows[0].saved.sort_unstable();
-        write_whole_table(Abi::Amd64, TABLE, &functions).is_err()
+        let written = write_whole_table(Abi::Amd64, TABLE, &functions).unwrap();
+        let has_functions = CompactTable::parse(&written.bytes[..], TABLE).unwrap().header().entries > 0;
+        assert_eq!(has_functions, written.left_out.is_empty());
+        !has_functions
     };
     assert!(!refused(vec![(127, Saved::AtCfa(-16))]));
     assert!(refused(vec![(128, Saved::AtCfa(-16))]));
     assert!(refused(vec![(3, Saved::AtCfa(1 << 40))]));
     assert!(refused((20..53).map(|register| (register, Saved::AtCfa(-16))).collect()));
+    let far = one_function(Abi::Amd64, vec![(3, Saved::AtCfa(1 << 40)), (16, Saved::AtCfa(-8))]);
+    let refusal = Inexpressible { row: Some(0), reason: Reason::NoForm };
+    let written = write_whole_table(Abi::Amd64, TABLE, &far).unwrap();
+    assert_eq!(written.left_out, [(0, LeftOut::Inexpressible(refusal))]);
+}
+
+/// A byte names the routine of a handler, and four bytes lead to it and to its data.
+#[test]
+fn handlers_that_a_table_cannot_name_are_refused() {
+    let of = |handlers: &mut dyn Iterator<Item = (u64, u64)>| {
+        let (_, function, _) = one_function(Abi::Amd64, vec![(16, Saved::AtCfa(-8))]).remove(0);
+        let place = |(number, (address, lsda))| {
+            let personality = Personality { address, indirect: false };
+            (number * 16, function.clone(), Some(Handler { personality, lsda: Some(lsda) }))
+        };
+        let functions: Functions = (0u64..).zip(handlers).map(place).collect();
+        write_whole_table(Abi::Amd64, TABLE, &functions).map_err(|error| error.kind)
+    };
+    let routines = |count: usize| of(&mut (0..count as u64).map(|number| (number, TABLE)));
+    assert!(routines(MAX_PERSONALITIES).is_ok());
+    let what = "different personality routines";
+    assert_eq!(routines(MAX_PERSONALITIES + 1), Err(ErrorKind::CompactFull { what }));
+    let far = |what, address| Err(ErrorKind::CompactFar { what, address, table: TABLE });
+    let address = TABLE + (1 << 31);
+    assert_eq!(of(&mut [(address, TABLE)].into_iter()), far("a personality routine", address));
+    // Data counts from the byte before the first, of which the table has the distance.
+    let what = "language-specific data";
+    assert_eq!(of(&mut [(TABLE, address + 1)].into_iter()), far(what, address));
+    let address = TABLE + (1 << 32);
+    assert_eq!(of(&mut [(TABLE, TABLE), (TABLE, address)].into_iter()), far(what, address));
+    assert!(of(&mut [(TABLE, TABLE), (TABLE, address - 2)].into_iter()).is_ok());
 }
 
 /// A lost frame pointer is not an unchanged one.
@@ -307,7 +342,7 @@ fn the_specified_bytes_are_written() {
     let personality = Personality { address: 0x3000, indirect: true };
     let handler = Handler { personality, lsda: Some(0x2801) };
     let functions = vec![(0x1000, saves, Some(handler)), (0x1020, lost, None)];
-    let bytes = write_whole_table(Abi::Amd64, 0x2000, &functions).unwrap();
+    let bytes = write_whole_table(Abi::Amd64, 0x2000, &functions).unwrap().bytes;
     let found: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(found, vector(3));
 }

@@ -5,7 +5,8 @@ use sframe_format::Endian;
 use sframe_format::cfi::CfiFunction;
 use sframe_format::compact::{Handler, Personality, write_whole_table};
 use sframe_format::derive::{CfiReader, Pointer};
-use std::collections::BTreeMap;
+use sframe_format::write::{Inexpressible, LeftOut, Written};
+use std::collections::{BTreeMap, HashMap};
 
 /// Bytes of an entry of `.eh_frame_hdr`, and of what stands before them.
 const ROW: u64 = 8;
@@ -30,6 +31,7 @@ pub fn table(sections: &Sections<'_>) -> Result<Made, String> {
     let endian = sections.abi.endian();
     let mut reader = CfiReader::new(sections.abi, bytes, address);
     let mut functions: Vec<(u64, CfiFunction, Option<Handler>)> = Vec::new();
+    let mut offsets: HashMap<u64, usize> = HashMap::new();
     let mut kept: BTreeMap<String, u64> = BTreeMap::new();
     let mut kept_size = 0;
     let mut keep = |offset: usize, reason: String| {
@@ -49,6 +51,7 @@ pub fn table(sections: &Sections<'_>) -> Result<Made, String> {
                     },
                     lsda: read.lsda.and_then(pointer),
                 });
+                offsets.entry(read.start).or_insert(offset);
                 functions.push((read.start, encoded(read.function, handler), handler));
             }
             Err(reason) => keep(offset, reason.to_string()),
@@ -58,7 +61,15 @@ pub fn table(sections: &Sections<'_>) -> Result<Made, String> {
     functions.sort_by_key(|function| function.0);
     functions.dedup_by_key(|function| function.0);
     // Near enough for all distances, whatever the file has there.
-    let bytes = write_whole_table(sections.abi, address, &functions).map_err(|error| error.to_string())?;
+    let Written { bytes, left_out } =
+        write_whole_table(sections.abi, address, &functions).map_err(|error| error.to_string())?;
+    for (place, reason) in left_out {
+        let reason = match reason {
+            LeftOut::Inexpressible(Inexpressible { reason, .. }) => reason.to_string(),
+            other => other.to_string(),
+        };
+        keep(offsets[&functions[place].0], reason);
+    }
     let rest = if kept_size == 0 { 0 } else { HEADER + 4 + 24 * kept.len() as u64 };
     Ok(Made { bytes, address, kept, kept_size: kept_size + rest })
 }
@@ -88,6 +99,7 @@ fn value(endian: Endian, data: &[u8], address: u64, pointer: &Pointer) -> Option
     if value == 0 {
         return None;
     }
-    let base = if pointer.encoding.application() == gimli::DW_EH_PE_pcrel { address + at as u64 } else { 0 };
+    let place = address.wrapping_add(at as u64);
+    let base = if pointer.encoding.application() == gimli::DW_EH_PE_pcrel { place } else { 0 };
     Some(base.wrapping_add(value))
 }

@@ -11,6 +11,7 @@ use sframe_format::cfi::Saved;
 use sframe_format::compact::{Handler, Personality, WholeMatch};
 use sframe_format::{Abi, CompactTable, Endian};
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
 
@@ -109,7 +110,8 @@ fn compare_section<'data, S: UnwindSection<Slice<'data>>>(
         if last.replace(start) == Some(start) {
             continue;
         }
-        let next = starts.range(start + 1..).next().copied().unwrap_or(u64::MAX);
+        let behind = (Bound::Excluded(start), Bound::Unbounded);
+        let next = starts.range(behind).next().copied().unwrap_or(u64::MAX);
         let end = next.min(start.saturating_add(fde.len()));
         // An error is a difference, too: the function is compared then.
         if matches!(table.look_up_whole(start), Ok(None)) && matches!(table.look_up_whole(end - 1), Ok(None))

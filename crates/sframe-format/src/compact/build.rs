@@ -35,6 +35,8 @@ const REPEATS: u32 = u32::MAX;
 const MAX_ENTRIES: u64 = 1 << 28;
 /// The largest number of steps that a table may have: numbers in shapes end here.
 const MAX_STEPS: usize = 1 << 24;
+/// The error for functions that [`Builder::finish`] refuses.
+pub(super) const FULL: Error = Error { offset: 0, kind: ErrorKind::CompactFull { what: "different rows" } };
 
 /// The number of a function in a [`Builder`]. Equal functions have the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -540,8 +542,8 @@ impl Shapes {
     ///
     /// # Errors
     /// [`ErrorKind::CompactOrder`]: addresses do not ascend strictly. [`ErrorKind::CompactNumber`]: a number
-    /// was not handed out, or there are too many entries. [`ErrorKind::CompactLength`]: the table would have
-    /// 4 GiB or more.
+    /// was not handed out. [`ErrorKind::CompactFull`]: there are too many entries.
+    /// [`ErrorKind::CompactLength`]: the table would have 4 GiB or more.
     pub fn to_bytes(&self, address: u64, functions: &[(u64, ShapeId)]) -> Result<Vec<u8>, Error> {
         let entries = self.entries_at(functions, |_, _, _| {})?;
         let header = self.header_of(&entries, WholeHeader::default())?;
@@ -620,7 +622,7 @@ impl Shapes {
         functions: &[(u64, ShapeId)],
         mut note: impl FnMut(usize, u32, bool),
     ) -> Result<Entries, Error> {
-        let number = |what, found| Error::new(0, ErrorKind::CompactNumber { what, found });
+        let full = Error::new(0, ErrorKind::CompactFull { what: "entries" });
         let mut entries = Entries {
             starts: Vec::with_capacity(functions.len()),
             places: Vec::with_capacity(functions.len()),
@@ -634,7 +636,8 @@ impl Shapes {
                 return Err(Error::new(0, ErrorKind::CompactOrder { what: "functions" }));
             }
             if function.0 as usize >= self.functions.len() {
-                return Err(number("function", function.0));
+                let kind = ErrorKind::CompactNumber { what: "function", found: function.0 };
+                return Err(Error::new(0, kind));
             }
             for piece in self.functions.get(function.0).chunks_exact(4) {
                 let (offset, shape, count, stride) = (piece[0], piece[1], piece[2], piece[3]);
@@ -645,7 +648,7 @@ impl Shapes {
                     if end.is_some_and(|end| start >= end) {
                         break;
                     }
-                    left = left.checked_sub(1).ok_or(number("room for entry", u32::MAX))?;
+                    left = left.checked_sub(1).ok_or(full)?;
                     note(place, entries.starts.len() as u32, ahead > 0);
                     entries.push(start, self.places[shape as usize]);
                 }
@@ -680,7 +683,6 @@ pub fn write_table(abi: Abi, address: u64, functions: &[(u64, Function)]) -> Res
         }
     }
     left_out.sort_by_key(|&(place, _)| place);
-    let full = |_| Error::new(0, ErrorKind::CompactNumber { what: "room for step", found: u32::MAX });
-    let bytes = builder.finish().map_err(full)?.to_bytes(address, &placed)?;
+    let bytes = builder.finish().map_err(|_| FULL)?.to_bytes(address, &placed)?;
     Ok(Written { bytes, left_out })
 }

@@ -5,16 +5,16 @@
 
 use alloc::vec::Vec;
 
-use super::build::{Builder, NO_ROW, Pages, RowRules, ShapeId, Shapes, number};
+use super::build::{Builder, FULL, NO_ROW, Pages, RowRules, ShapeId, Shapes, number};
 use super::entries::Entries;
 use super::forms::Form;
 use super::handlers::{MOST_ROUTINE, RANK, ROUTINE_SHIFT, WIDE};
-use super::{Handler, Personality, WHOLE_VERSION, WholeHeader};
+use super::{Handler, MAX_PERSONALITIES, Personality, WHOLE_VERSION, WholeHeader};
 use crate::abi::Abi;
 use crate::cfi::{CfiFunction, CfiRow, Saved};
 use crate::error::{Error, ErrorKind};
 use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Rules, UnwindRules};
-use crate::write::{Inexpressible, Reason};
+use crate::write::{Inexpressible, LeftOut, Reason, Written};
 
 impl Builder {
     /// A builder without functions, for a table of version 2.
@@ -63,7 +63,7 @@ impl Builder {
 
 /// The form of a row.
 fn rules_of(abi: Abi, function: &CfiFunction, row: &CfiRow) -> Result<Form, Inexpressible> {
-    let refuse = || Inexpressible { row: Some(row.start), reason: Reason::RowOutside };
+    let refuse = || Inexpressible { row: Some(row.start), reason: Reason::NoForm };
     let mut others = row.saved.clone();
     let mut take = |register| {
         let place = others.iter().position(|&(other, _)| other == register)?;
@@ -118,6 +118,9 @@ pub struct PlacedHandler {
     /// Address of the language-specific data.
     pub lsda: Option<u64>,
 }
+
+/// What errors call language-specific data.
+const LSDA: &str = "language-specific data";
 
 /// A table of version 2 without its addresses.
 #[derive(Clone, Debug)]
@@ -187,7 +190,7 @@ impl WholeShapes {
         self.0.layout_numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         bytes.extend(&self.0.layouts);
         for personality in personalities {
-            bytes.extend(near(personality.address, address)?.to_le_bytes());
+            bytes.extend(near("a personality routine", personality.address, address)?.to_le_bytes());
             bytes.extend(u32::from(personality.indirect).to_le_bytes());
         }
         handlers.pages.iter().flatten().for_each(|word| bytes.extend(word.to_le_bytes()));
@@ -213,79 +216,94 @@ impl Handlers {
         if owners.is_empty() {
             return Ok(Self::default());
         }
-        let unknown = |found| Error::new(0, ErrorKind::CompactNumber { what: "personality routine", found });
+        if personalities > MAX_PERSONALITIES {
+            return Err(full("different personality routines"));
+        }
+        if let Some((_, owner)) = owners.iter().find(|owner| owner.1.personality as usize >= personalities) {
+            let found = owner.personality;
+            return Err(Error::new(0, ErrorKind::CompactNumber { what: "personality routine", found }));
+        }
         let mut handlers = Self { bits: alloc::vec![0; entries.starts.len().div_ceil(8)], ..Self::default() };
         let ends = entries.pages.iter().skip(1).copied().chain([entries.starts.len() as u32]);
         let mut rest = owners;
         for end in ends {
             let (page, behind) = rest.split_at(rest.partition_point(|owner| owner.0 < end));
             rest = behind;
-            let place = handlers.lsdas.len() as u32;
-            let known = page.iter().filter_map(|(_, handler)| handler.lsda);
-            // A distance of 0 means that there is no data.
-            let base = known.clone().min().map_or(address, |least| least.wrapping_sub(1));
-            let span = known.max().map_or(0, |most| most.wrapping_sub(base));
-            let wide = if span > 0xffff { WIDE } else { 0 };
-            let routine = page.first().map_or(0, |(_, handler)| handler.personality);
-            let is_one = page.iter().all(|(_, handler)| handler.personality == routine);
-            let routine = if is_one && routine < MOST_ROUTINE { routine + 1 } else { 0 };
-            if handlers.count > RANK {
-                return Err(Error::new(
-                    0,
-                    ErrorKind::CompactNumber { what: "room for handler", found: RANK },
-                ));
-            }
-            let word = handlers.count | routine << ROUTINE_SHIFT | wide;
-            handlers.pages.push([word, place, near(base, address)? as u32]);
-            for &(entry, PlacedHandler { personality, lsda }) in page {
-                handlers.bits[entry as usize / 8] |= 1 << (entry % 8);
-                let distance = lsda.map_or(0, |lsda| lsda.wrapping_sub(base));
-                let too_far = |_| {
-                    Error::new(0, ErrorKind::CompactNumber { what: "room for distance", found: u32::MAX })
-                };
-                match wide {
-                    0 => handlers.lsdas.extend((distance as u16).to_le_bytes()),
-                    _ => handlers.lsdas.extend(u32::try_from(distance).map_err(too_far)?.to_le_bytes()),
-                }
-                if personality as usize >= personalities {
-                    return Err(unknown(personality));
-                }
-                handlers.count += 1;
-            }
-            if routine == 0 {
-                for (_, PlacedHandler { personality, .. }) in page {
-                    handlers.lsdas.push(u8::try_from(*personality).map_err(|_| unknown(*personality))?);
-                }
-            }
+            handlers.add_page(address, page)?;
         }
         Ok(handlers)
     }
+
+    /// Adds the handlers of a page.
+    fn add_page(&mut self, address: u64, owners: &[(u32, PlacedHandler)]) -> Result<(), Error> {
+        let known = owners.iter().filter_map(|(_, handler)| handler.lsda);
+        // A distance of 0 means that there is no data.
+        let base = known.clone().min().map_or(address, |least| least.wrapping_sub(1));
+        let most = known.max().unwrap_or(base);
+        let wide = match most.wrapping_sub(base) {
+            0..=0xffff => 0,
+            0x1_0000..=0xffff_ffff => WIDE,
+            _ => return Err(far(LSDA, most, address)),
+        };
+        let first = owners.first().map_or(0, |(_, handler)| handler.personality);
+        let is_one = owners.iter().all(|(_, handler)| handler.personality == first);
+        let routine = if is_one && first < MOST_ROUTINE { first + 1 } else { 0 };
+        if self.count > RANK {
+            return Err(full("functions with personality routines"));
+        }
+        let word = self.count | routine << ROUTINE_SHIFT | wide;
+        self.pages.push([word, self.lsdas.len() as u32, near(LSDA, base, address)? as u32]);
+        for &(entry, PlacedHandler { lsda, .. }) in owners {
+            self.bits[entry as usize / 8] |= 1 << (entry % 8);
+            let distance = lsda.map_or(0, |lsda| lsda.wrapping_sub(base));
+            match wide {
+                0 => self.lsdas.extend((distance as u16).to_le_bytes()),
+                _ => self.lsdas.extend((distance as u32).to_le_bytes()),
+            }
+        }
+        if routine == 0 {
+            self.lsdas.extend(owners.iter().map(|(_, handler)| handler.personality as u8));
+        }
+        self.count += owners.len() as u32;
+        Ok(())
+    }
 }
 
-/// The distance from `base` to `target`.
-fn near(target: u64, base: u64) -> Result<i32, Error> {
-    let far = |_| Error::new(0, ErrorKind::CompactNumber { what: "room for distance", found: u32::MAX });
-    i32::try_from(target.wrapping_sub(base) as i64).map_err(far)
+fn full(what: &'static str) -> Error {
+    Error::new(0, ErrorKind::CompactFull { what })
+}
+
+fn far(what: &'static str, address: u64, table: u64) -> Error {
+    Error::new(0, ErrorKind::CompactFar { what, address, table })
+}
+
+/// The distance of something from the table.
+fn near(what: &'static str, address: u64, table: u64) -> Result<i32, Error> {
+    i32::try_from(address.wrapping_sub(table) as i64).map_err(|_| far(what, address, table))
 }
 
 /// Writes functions, given by address and in its order, as one table of version 2 for a section at `address`.
+/// It omits functions without a form, or without bytes.
 ///
 /// # Errors
-/// Those of [`WholeShapes::to_bytes`], or a function has no form: its place is the number then.
+/// Those of [`WholeShapes::to_bytes`], or the functions have more different rows than a table can hold.
 pub fn write_whole_table(
     abi: Abi,
     address: u64,
     functions: &[(u64, CfiFunction, Option<Handler>)],
-) -> Result<Vec<u8>, Error> {
-    let no_form = |found: usize| {
-        let kind = ErrorKind::CompactNumber { what: "form of function", found: found as u32 };
-        Error::new(0, kind)
-    };
+) -> Result<Written, Error> {
     let mut builder = Builder::whole(abi);
+    let mut left_out = Vec::new();
     let mut personalities: Vec<Personality> = Vec::new();
     let mut placed = Vec::with_capacity(functions.len());
     for (place, (start, function, handler)) in functions.iter().enumerate() {
-        let shape = builder.add_whole(function).map_err(|_| no_form(place))?;
+        let shape = match builder.add_whole(function) {
+            Ok(shape) => shape,
+            Err(reason) => {
+                left_out.push((place, LeftOut::Inexpressible(reason)));
+                continue;
+            }
+        };
         let handler = handler.map(|Handler { personality, lsda }| {
             let known = personalities.iter().position(|&known| known == personality);
             let number = known.unwrap_or_else(|| {
@@ -296,6 +314,6 @@ pub fn write_whole_table(
         });
         placed.push(PlacedFunction { address: *start, shape, handler });
     }
-    let shapes = WholeShapes::new(builder).map_err(|_| no_form(functions.len()))?;
-    shapes.to_bytes(address, &personalities, &placed)
+    let shapes = WholeShapes::new(builder).map_err(|_| FULL)?;
+    Ok(Written { bytes: shapes.to_bytes(address, &personalities, &placed)?, left_out })
 }

@@ -6,7 +6,7 @@
 //! no data. Mostly, all handlers of a page have the same routine, and the page says which. Otherwise a byte
 //! for each stands behind the distances.
 
-use super::{CONTINUED_SIZE, HANDLER_PAGE_SIZE, PAGE, PERSONALITY_SIZE, View};
+use super::{CONTINUED_SIZE, HANDLER_PAGE_SIZE, PAGE, PERSONALITY_SIZE, View, unused};
 use crate::error::{Error, ErrorKind};
 use crate::lookup::last_that_holds;
 
@@ -102,8 +102,8 @@ impl View<'_> {
         }
         let at = self.parts.lsdas + offset;
         let distance = if width == 2 { self.u16(at).into() } else { self.u32(at) };
-        let address = |distance: i64| self.address.wrapping_add_signed(distance);
-        let lsda = (distance != 0).then(|| address(i64::from(base) + i64::from(distance)));
+        let from_table = i64::from(base) + i64::from(distance);
+        let lsda = (distance != 0).then(|| self.address.wrapping_add_signed(from_table));
         let personality = match rank >> ROUTINE_SHIFT & MOST_ROUTINE {
             0 => {
                 let all = self.handlers_between(first, end) as usize;
@@ -114,24 +114,21 @@ impl View<'_> {
             }
             routine => routine - 1,
         };
-        if personality >= self.header.whole.personalities {
-            return Err(missing("personality routine", personality));
+        Ok(Some(Handler { personality: self.personality(personality)?, lsda }))
+    }
+
+    fn personality(&self, number: u32) -> Result<Personality, Error> {
+        if number >= self.header.whole.personalities {
+            let kind = ErrorKind::CompactNumber { what: "personality routine", found: number };
+            return Err(Error::new(self.parts.personalities, kind));
         }
-        let at = self.parts.personalities + personality as usize * PERSONALITY_SIZE;
-        let personality = Personality {
-            address: address((self.u32(at) as i32).into()),
-            indirect: match self.u32(at + 4) {
-                0 => false,
-                INDIRECT => true,
-                _ => {
-                    return Err(Error::new(
-                        at + 4,
-                        ErrorKind::CompactUnused { what: "a personality routine" },
-                    ));
-                }
-            },
-        };
-        Ok(Some(Handler { personality, lsda }))
+        let at = self.parts.personalities + number as usize * PERSONALITY_SIZE;
+        let address = self.address.wrapping_add_signed(i64::from(self.u32(at) as i32));
+        match self.u32(at + 4) {
+            0 => Ok(Personality { address, indirect: false }),
+            INDIRECT => Ok(Personality { address, indirect: true }),
+            _ => Err(unused(at + 4, "a personality routine")),
+        }
     }
 
     /// The number of handlers of the entries from `first` on and before `end`, at most a page of them.

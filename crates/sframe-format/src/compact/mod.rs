@@ -120,6 +120,8 @@ pub const PAGE: u64 = 1 << 16;
 pub const MAX_ROWS: usize = 64;
 /// The largest number of bytes of text that an entry covers.
 pub const MAX_BYTES: u32 = 0xffff;
+/// The largest number of personality routines of a table of version 2: handlers name them by a byte.
+pub const MAX_PERSONALITIES: usize = 1 << 8;
 
 const REGION_SIZE: usize = 16;
 const RULE_SIZE: usize = 8;

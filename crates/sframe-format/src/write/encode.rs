@@ -54,8 +54,11 @@ pub enum Reason {
     FramePointer(RegisterRule),
     /// The return address is signed, but the architecture signs none.
     Mangled,
-    /// The FRE sub-section would be larger than 4 GiB.
+    /// The FRE sub-section would be larger than 4 GiB, or a compact table would have more steps, rules,
+    /// layouts or bytes of shapes than its fields can number.
     SectionFull,
+    /// Compact tables of version 2: a register, an offset or the number of registers does not fit a layout.
+    NoForm,
 }
 
 impl fmt::Display for Inexpressible {
@@ -83,7 +86,8 @@ impl fmt::Display for Reason {
             Self::ReturnAddress(rule) => write!(f, "return address {rule} has no encoding"),
             Self::FramePointer(rule) => write!(f, "frame pointer {rule} has no encoding"),
             Self::Mangled => f.pad("signed return address on an architecture that signs none"),
-            Self::SectionFull => f.pad("the rows of the section take more than 4 GiB"),
+            Self::SectionFull => f.pad("the rows are more than a section can hold"),
+            Self::NoForm => f.pad("a register or an offset does not fit a compact table"),
         }
     }
 }
