@@ -1,8 +1,8 @@
 //! The frames that were made, for good, and how they are found again.
 //!
-//! Memory comes in pages; a frame takes its part of the current chunk by an addition,
-//! and a list by a comparison and exchange. So a thread, or a signal handler, that is stopped anywhere stops
-//! nobody else. Two that make the same frame at the same time may both keep theirs.
+//! Memory comes in chunks of pages. A frame takes its part of the current chunk by an addition, and joins its
+//! list by a comparison and exchange. So a thread, or a signal handler, that is stopped anywhere stops nobody
+//! else. Two that make the same frame at the same time may both keep theirs.
 
 use core::ptr::{null_mut, write, write_bytes};
 use core::slice;
@@ -191,9 +191,14 @@ fn place(pc: u64) -> usize {
 }
 
 fn hash(bytes: &[u8]) -> u64 {
+    let sum = sum(bytes);
+    sum ^ sum >> 31
+}
+
+/// A sum of bytes that differs, most likely, if the bytes do. Its low bits depend on few of them.
+pub fn sum(bytes: &[u8]) -> u64 {
     let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let (words, rest) = bytes.as_chunks::<8>();
     let sum = words.iter().fold(0, |sum, word| mix(sum, u64::from_ne_bytes(*word)));
-    let sum = rest.iter().fold(sum, |sum, &byte| mix(sum, byte.into()));
-    sum ^ sum >> 31
+    rest.iter().fold(sum, |sum, &byte| mix(sum, byte.into()))
 }

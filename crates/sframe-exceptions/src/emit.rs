@@ -15,8 +15,23 @@ pub const SIZE_OF_ARGUMENTS: u8 = 0x2e;
 
 /// What records are written to. `None` always means that there is no room.
 pub trait Emit {
+    /// How many bytes there are.
+    fn length(&self) -> usize;
+
+    /// Writes bytes over those at `start`, or behind the last ones.
+    fn put_at(&mut self, start: usize, bytes: &[u8]) -> Option<()>;
+
     /// Appends bytes.
     fn put(&mut self, bytes: &[u8]) -> Option<()>;
+
+    /// Pads the record at `start` to words, and writes its length.
+    fn finish(&mut self, start: usize) -> Option<()> {
+        while !self.length().is_multiple_of(8) {
+            self.byte(0)?;
+        }
+        let length = u32::try_from(self.length() - start - 4).ok()?;
+        self.put_at(start, &length.to_ne_bytes())
+    }
 
     /// Appends a byte.
     fn byte(&mut self, byte: u8) -> Option<()> {

@@ -108,6 +108,12 @@ impl<'out> Out<'out> {
     fn to(bytes: &'out mut [u8], at: u64) -> Self {
         Self { bytes: Some(bytes), length: 0, at }
     }
+}
+
+impl Emit for Out<'_> {
+    fn length(&self) -> usize {
+        self.length
+    }
 
     fn put_at(&mut self, start: usize, bytes: &[u8]) -> Option<()> {
         if let Some(out) = &mut self.bytes {
@@ -119,17 +125,6 @@ impl<'out> Out<'out> {
         Some(())
     }
 
-    /// Pads a record to words, and writes its length.
-    fn finish(&mut self, start: usize) -> Option<()> {
-        while !self.length.is_multiple_of(8) {
-            self.byte(0)?;
-        }
-        let length = u32::try_from(self.length - start - 4).ok()?;
-        self.put_at(start, &length.to_ne_bytes())
-    }
-}
-
-impl Emit for Out<'_> {
     fn put(&mut self, bytes: &[u8]) -> Option<()> {
         self.put_at(self.length, bytes)?;
         self.length = self.length.checked_add(bytes.len())?;
@@ -160,10 +155,7 @@ impl State {
     fn take(&mut self, abi: Abi, rules: &WholeRules<'_>) -> Option<()> {
         self.cfa = (rules.cfa_register, rules.cfa_offset);
         (self.count, self.signed, self.args_size) = (0, rules.signed, rules.args_size);
-        let fixed =
-            [(abi.return_address(), rules.return_address), (abi.frame_pointer(), rules.frame_pointer)];
-        let fixed = fixed.into_iter().filter_map(|(register, saved)| Some((register, saved?)));
-        for (register, saved) in rules.others.chain(fixed) {
+        for (register, saved) in rules.registers(abi) {
             let known = self.registers.get(..self.count)?;
             let place = known.iter().rposition(|known| known.0 < register).map_or(0, |before| before + 1);
             self.registers.get_mut(place..=self.count)?.rotate_right(1);

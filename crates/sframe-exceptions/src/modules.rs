@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use sframe_format::CompactTable;
 use sframe_format::compact::PT_SFRAME_UNWIND;
 
-use crate::arena::Pages;
+use crate::arena::{Pages, sum};
 use crate::expand::{Measured, expand};
 use crate::module::{MOST_HEADERS, Module, PT_GNU_EH_FRAME, ProgramHeader};
 use crate::place::known;
@@ -174,13 +174,6 @@ impl Expanded {
         }
         is_same
     }
-}
-
-fn sum(bytes: &[u8]) -> u64 {
-    let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    let (words, rest) = bytes.as_chunks::<8>();
-    let sum = words.iter().fold(0, |sum, word| mix(sum, u64::from_ne_bytes(*word)));
-    rest.iter().fold(sum, |sum, &byte| mix(sum, byte.into()))
 }
 
 /// # Safety

@@ -246,10 +246,7 @@ impl Row {
         self.set(flags::SIGNAL, rules.signal);
         self.set(flags::SIGNED, rules.signed);
         self.set(flags::KEY_B, rules.key_b);
-        let fixed =
-            [(abi.return_address(), rules.return_address), (abi.frame_pointer(), rules.frame_pointer)];
-        let fixed = fixed.into_iter().filter_map(|(register, saved)| Some((register, saved?)));
-        for (register, saved) in fixed.chain(rules.others) {
+        for (register, saved) in rules.registers(abi) {
             self.restore(register, saved)?;
         }
         Some(())

@@ -64,8 +64,7 @@ impl Frame {
 
     fn cie(&mut self, abi: Abi, found: &WholeMatch<'_>) -> Option<()> {
         let rules = &found.rules;
-        let offsets = rules.return_address.into_iter().chain(rules.frame_pointer);
-        let offsets = offsets.chain(rules.others.map(|(_, saved)| saved)).map(|saved| match saved {
+        let offsets = rules.registers(abi).map(|(_, saved)| match saved {
             Saved::AtCfa(offset) | Saved::CfaPlus(offset) => offset,
             Saved::In(_) | Saved::Undefined => 0,
         });
@@ -80,10 +79,7 @@ impl Frame {
     fn instructions(&mut self, abi: Abi, found: &WholeMatch<'_>, factor: i64) -> Option<()> {
         let rules = &found.rules;
         self.cfa(rules.cfa_register, rules.cfa_offset, factor)?;
-        let fixed =
-            [(abi.return_address(), rules.return_address), (abi.frame_pointer(), rules.frame_pointer)];
-        let fixed = fixed.into_iter().filter_map(|(register, saved)| Some((register, saved?)));
-        for (register, saved) in fixed.chain(rules.others) {
+        for (register, saved) in rules.registers(abi) {
             self.register(register, saved, factor)?;
         }
         if rules.signed {
@@ -95,25 +91,24 @@ impl Frame {
         }
         Some(())
     }
-
-    /// Pads a record to words, and writes its length.
-    fn finish(&mut self, start: usize) -> Option<()> {
-        while !self.length.is_multiple_of(8) {
-            self.byte(0)?;
-        }
-        let length = u32::try_from(self.length - start - 4).ok()?;
-        self.bytes.get_mut(start..)?.first_chunk_mut::<4>().map(|field| *field = length.to_ne_bytes())
-    }
 }
 
 impl Emit for Frame {
-    fn put(&mut self, bytes: &[u8]) -> Option<()> {
-        let end = self.length.checked_add(bytes.len())?;
-        let room = self.bytes.get_mut(self.length..end)?;
+    fn length(&self) -> usize {
+        self.length
+    }
+
+    fn put_at(&mut self, start: usize, bytes: &[u8]) -> Option<()> {
+        let room = self.bytes.get_mut(start..start.checked_add(bytes.len())?)?;
         for (place, byte) in room.iter_mut().zip(bytes) {
             *place = *byte;
         }
-        self.length = end;
+        Some(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Option<()> {
+        self.put_at(self.length, bytes)?;
+        self.length += bytes.len();
         Some(())
     }
 }

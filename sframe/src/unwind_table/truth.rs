@@ -200,9 +200,7 @@ fn says_registers(abi: Abi, found: &WholeMatch<'_>, row: &UnwindTableRow<usize, 
     if cfa != (rules.cfa_register, rules.cfa_offset) {
         return false;
     }
-    let mut said: Vec<(u32, Saved)> = rules.others.collect();
-    said.extend(rules.return_address.map(|saved| (abi.return_address(), saved)));
-    said.extend(rules.frame_pointer.map(|saved| (abi.frame_pointer(), saved)));
+    let mut said: Vec<(u32, Saved)> = rules.registers(abi).collect();
     said.sort_unstable();
     let mut expected = Vec::new();
     let mut signed = false;

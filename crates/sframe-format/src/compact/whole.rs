@@ -7,9 +7,7 @@ use core::ops::Deref;
 use super::layout::{Layout, SavedRegisters};
 use super::look_up::Place;
 use super::{CompactTable, Handler, PAGE, View, WHOLE_VERSION};
-#[cfg(feature = "alloc")]
-use crate::abi::Abi;
-use crate::abi::Register;
+use crate::abi::{Abi, Register};
 #[cfg(feature = "alloc")]
 use crate::cfi::CfiRow;
 use crate::cfi::Saved;
@@ -55,14 +53,20 @@ pub struct WholeMatch<'data> {
     pub handler: Option<Handler>,
 }
 
+impl<'data> WholeRules<'data> {
+    /// Where all registers are that have a rule: [`Self::others`], the return address, the frame pointer.
+    pub fn registers(&self, abi: Abi) -> impl Iterator<Item = (Register, Saved)> + use<'data> {
+        let fixed = [(abi.return_address(), self.return_address), (abi.frame_pointer(), self.frame_pointer)];
+        self.others.chain(fixed.into_iter().filter_map(|(register, saved)| Some((register, saved?))))
+    }
+}
+
 #[cfg(feature = "alloc")]
 impl WholeMatch<'_> {
     /// The rules as a row of call frame information whose function begins with it.
     pub fn row(&self, abi: Abi) -> CfiRow {
         let rules = &self.rules;
-        let mut saved: Vec<_> = rules.others.collect();
-        saved.extend(rules.return_address.map(|rule| (abi.return_address(), rule)));
-        saved.extend(rules.frame_pointer.map(|rule| (abi.frame_pointer(), rule)));
+        let mut saved: Vec<_> = rules.registers(abi).collect();
         saved.sort_unstable();
         CfiRow {
             start: 0,
