@@ -11,6 +11,7 @@
 
 use super::eh_frame::{Fde, FileFrames, FrameSection, Frames, is_live};
 use crate::arch::Target;
+use crate::diag::{Code, Diagnostic};
 use crate::elf::Rela;
 use crate::ids::{FileId, SymbolId};
 use crate::phase::{Inputs, Resolved, SectionStates};
@@ -19,7 +20,7 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 use sframe_format::CompactTable;
 use sframe_format::cfi::{CfiFunction, CfiRow};
-use sframe_format::compact::{Builder, Comparison, PlacedFunction, ShapeId, WholeShapes};
+use sframe_format::compact::{Builder, Comparison, MAX_PERSONALITIES, PlacedFunction, ShapeId, WholeShapes};
 use sframe_format::derive::{CfiHead, CfiReader, CfiReason, CfiSource, Pointer};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,10 +39,15 @@ pub enum Stays {
     Says(CfiReason),
     /// No section of an object holds its code.
     NoCode,
+    /// It covers more than the section of its code. Each 64 KiB take an entry of the table, so the size must
+    /// be one that can be true.
+    BeyondSection,
     /// It has a relocation that only the dynamic linker could apply, or one in an unexpected place.
     Relocations,
     /// An offset, a register or a size does not fit a table.
     NoForm,
+    /// The table has as many other personality routines as it can name.
+    Personality,
     /// The table says something else. This is a defect of the encoder.
     Differs,
 }
@@ -51,8 +57,15 @@ impl fmt::Display for Stays {
         match self {
             Self::Says(reason) => reason.fmt(f),
             Self::NoCode => f.pad("its code is in no section of an object"),
+            Self::BeyondSection => f.pad("it covers more than the section of its code"),
             Self::Relocations => f.pad("a pointer in it is of an unexpected form"),
             Self::NoForm => f.pad("a number in it does not fit a table"),
+            Self::Personality => {
+                write!(
+                    f,
+                    "the table has {MAX_PERSONALITIES} other personality routines, the most it can name"
+                )
+            }
             Self::Differs => f.pad("the table would say something else"),
         }
     }
@@ -147,18 +160,32 @@ struct Part<'a> {
     /// functions begin and end like others, so few FDEs are read to the end.
     shapes: HashMap<CfiSource<'a>, [Option<ShapeId>; 2], FixedState>,
     functions: Vec<TabledFunction>,
-    /// By object.
-    counts: Vec<u32>,
-    /// Personality routines: their symbols, whether indirect, and the first CIE.
-    personalities: Vec<(PersonalityKey, PersonalityOf)>,
+    personalities: Personalities,
     kept: Vec<(Stays, FileId, u32)>,
+}
+
+/// Personality routines, numbered as they are first named.
+#[derive(Default)]
+struct Personalities {
+    list: Vec<(PersonalityKey, PersonalityOf)>,
+    numbers: HashMap<PersonalityKey, u32, FixedState>,
 }
 
 /// Symbol, addend, whether it is that of a pointer.
 type PersonalityKey = (SymbolId, i64, bool);
 
+impl Personalities {
+    fn number(&mut self, key: PersonalityKey, of: PersonalityOf) -> u32 {
+        let Self { list, numbers } = self;
+        *numbers.entry(key).or_insert_with(|| {
+            list.push((key, of));
+            list.len() as u32 - 1
+        })
+    }
+}
+
 /// Encodes the FDEs of live functions. `replaces` says whether they then leave `.eh_frame`. `None`: no FDE is
-/// there, or there are more different ones than a table can hold.
+/// there, or there are more different ones than a table can hold, which is reported.
 pub fn choose<T: Target>(
     link: &Resolved<'_, T>,
     sections: &SectionStates,
@@ -174,54 +201,65 @@ pub fn choose<T: Target>(
             part
         })
         .collect();
-    let mut builder = Builder::whole(T::SFRAME_ABI);
-    let (mut functions, mut of_file) = (Vec::new(), Vec::new());
-    let mut personalities: Vec<(PersonalityKey, PersonalityOf)> = Vec::new();
-    let mut kept = Vec::new();
-    for part in parts {
-        let shape_of = builder.append(&part.builder);
-        let number_of: Vec<u32> =
-            part.personalities.into_iter().map(|(key, of)| number(&mut personalities, key, of)).collect();
-        let mut first = functions.len() as u32;
-        for count in part.counts {
-            of_file.push(first..first + count);
-            first += count;
-        }
-        functions.extend(part.functions.into_iter().map(|function| TabledFunction {
-            shape: shape_of[function.shape.0 as usize],
-            personality: function.personality.map(|number| number_of[number as usize]),
-            ..function
-        }));
-        kept.extend(part.kept);
-    }
-    let shapes = WholeShapes::new(builder).ok()?;
+    let Part { builder, functions, personalities, kept, .. } =
+        parts.into_iter().reduce(|mut all, part| {
+            all.append(part);
+            all
+        })?;
+    let Ok(shapes) = WholeShapes::new(builder) else {
+        link.sink.report(too_many_ways());
+        return None;
+    };
+    let personalities = personalities.list.into_iter().map(|(_, of)| of).take(MAX_PERSONALITIES).collect();
     let mut table = UnwindTable {
         functions,
-        of_file,
-        personalities: personalities.into_iter().map(|(_, of)| of).collect(),
+        of_file: Vec::new(),
+        personalities,
         shapes,
         kept: BTreeMap::new(),
         replaced: 0,
         replaces,
     };
-    drop_wrong::<T>(&mut table, frames, &mut kept);
-    for (reason, file, fde) in kept {
-        table.kept.entry(reason).or_insert((0, file, fde)).0 += 1;
-    }
-    let size = |function: &TabledFunction| {
-        u64::from(frames.files[function.file.index()].fdes[function.fde as usize].size)
-    };
-    table.replaced = table.functions.iter().map(size).sum();
+    kept.into_iter().for_each(|(reason, file, fde)| table.keep(reason, file, fde));
+    let is_named = |number: u32| (number as usize) < MAX_PERSONALITIES;
+    table.leave(&Stays::Personality, |function| !function.personality.is_none_or(is_named));
+    let wrong = wrong_shapes::<T>(&table, frames);
+    table.leave(&Stays::Differs, |function| wrong.contains(&function.shape));
+    table.index(frames);
     (!table.functions.is_empty()).then_some(table)
 }
 
-/// The number of a personality routine in a list, to which it is added if it is new.
-fn number(list: &mut Vec<(PersonalityKey, PersonalityOf)>, key: PersonalityKey, of: PersonalityOf) -> u32 {
-    let known = list.iter().position(|(other, _)| *other == key);
-    known.unwrap_or_else(|| {
-        list.push((key, of));
-        list.len() - 1
-    }) as u32
+fn too_many_ways() -> Diagnostic {
+    let message = "there is no unwind table: functions unwind in more different ways than it can hold; \
+                   .eh_frame stays as it is";
+    Diagnostic::warning(Code::EhFrame, message).help("--unwind-table=none asks for no table")
+}
+
+impl UnwindTable {
+    /// Counts an FDE that stays.
+    fn keep(&mut self, reason: Stays, file: FileId, fde: u32) {
+        self.kept.entry(reason).or_insert((0, file, fde)).0 += 1;
+    }
+
+    /// Leaves functions to `.eh_frame`.
+    fn leave(&mut self, reason: &Stays, stays: impl Fn(&TabledFunction) -> bool) {
+        let left: Vec<TabledFunction> = self.functions.extract_if(.., |function| stays(function)).collect();
+        left.into_iter().for_each(|function| self.keep(reason.clone(), function.file, function.fde));
+    }
+
+    /// Notes which functions belong to each object, and what their FDEs take, once they are settled.
+    fn index<E: ByteOrder>(&mut self, frames: &Frames<'_, E>) {
+        let mut first = 0;
+        for file in 0..frames.files.len() {
+            let end = self.functions.partition_point(|function| function.file.index() <= file) as u32;
+            self.of_file.push(first..end);
+            first = end;
+        }
+        let size = |function: &TabledFunction| {
+            u64::from(frames.files[function.file.index()].fdes[function.fde as usize].size)
+        };
+        self.replaced = self.functions.iter().map(size).sum();
+    }
 }
 
 impl<'a> Part<'a> {
@@ -230,10 +268,22 @@ impl<'a> Part<'a> {
             builder: Builder::whole(T::SFRAME_ABI),
             shapes: HashMap::default(),
             functions: Vec::new(),
-            counts: Vec::new(),
-            personalities: Vec::new(),
+            personalities: Personalities::default(),
             kept: Vec::new(),
         }
+    }
+
+    /// Adds the functions of later objects.
+    fn append(&mut self, later: Part<'_>) {
+        let shape_of = self.builder.append(&later.builder);
+        let routines = later.personalities.list.into_iter();
+        let number_of: Vec<u32> = routines.map(|(key, of)| self.personalities.number(key, of)).collect();
+        self.functions.extend(later.functions.into_iter().map(|function| TabledFunction {
+            shape: shape_of[function.shape.0 as usize],
+            personality: function.personality.map(|number| number_of[number as usize]),
+            ..function
+        }));
+        self.kept.extend(later.kept);
     }
 
     /// Adds the functions of an object.
@@ -244,7 +294,6 @@ impl<'a> Part<'a> {
         file: FileId,
         frames: &FileFrames<'a, T::E>,
     ) {
-        let before = self.functions.len();
         for section in &frames.sections {
             let mut reader = CfiReader::new(T::SFRAME_ABI, section.bytes, 0);
             for row in section.fdes.clone() {
@@ -261,7 +310,6 @@ impl<'a> Part<'a> {
                 }
             }
         }
-        self.counts.push((self.functions.len() - before) as u32);
     }
 
     /// Adds the function of an FDE: its shape, and the number of its personality routine.
@@ -278,6 +326,9 @@ impl<'a> Part<'a> {
         }
         let at = fde.offset as usize;
         let head = reader.head(at).map_err(Stays::Says)?.ok_or(Stays::Relocations)?;
+        if head.source.size > link.input_size(fde.function) {
+            return Err(Stays::BeyondSection);
+        }
         let known = self.shapes.get(&head.source).copied();
         let read = if known.is_none() { reader.read(at).map_err(Stays::Says)? } else { None };
         let own = &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize];
@@ -315,7 +366,7 @@ impl<'a> Part<'a> {
         let indirect = pointer.encoding.is_indirect();
         let symbol = link.objects[file.index()].symbol_id(relocation.symbol());
         let key = (symbol, relocation.r_addend.get(), indirect);
-        Ok(number(&mut self.personalities, key, PersonalityOf { file, cie: fde.cie, indirect }))
+        Ok(self.personalities.number(key, PersonalityOf { file, cie: fde.cie, indirect }))
     }
 }
 
@@ -377,31 +428,19 @@ fn encoded_form(function: &CfiFunction, has_lsda: bool) -> Cow<'_, CfiFunction> 
     Cow::Owned(CfiFunction { rows, ..*function })
 }
 
-/// Decodes every shape, and drops the functions whose shape does not say what an FDE says.
-fn drop_wrong<T: Target>(
-    table: &mut UnwindTable,
-    frames: &Frames<'_, T::E>,
-    kept: &mut Vec<(Stays, FileId, u32)>,
-) {
-    let abi = T::SFRAME_ABI;
-    let mut first_of: Vec<Option<TabledFunction>> = Vec::new();
-    for function in &table.functions {
-        let shape = function.shape.0 as usize;
-        if first_of.len() <= shape {
-            first_of.resize(shape + 1, None);
-        }
-        first_of[shape].get_or_insert(*function);
-    }
-    let representatives: Vec<TabledFunction> = first_of.into_iter().flatten().collect();
+/// The shapes that do not say what an FDE says: each is decoded again and compared.
+fn wrong_shapes<T: Target>(table: &UnwindTable, frames: &Frames<'_, T::E>) -> BTreeSet<ShapeId> {
+    let first = first_of_each_shape(&table.functions);
     let reader = |function: &TabledFunction| {
         let frames = &frames.files[function.file.index()];
         let bytes = frames.section_of_fde(function.fde).bytes;
-        (CfiReader::new(abi, bytes, 0), frames.fdes[function.fde as usize].offset as usize, frames)
+        let reader = CfiReader::new(T::SFRAME_ABI, bytes, 0);
+        (reader, frames.fdes[function.fde as usize].offset as usize, frames)
     };
     // One function of each shape, behind one another.
     let mut at = 0;
-    let mut placed = Vec::with_capacity(representatives.len());
-    for function in &representatives {
+    let mut placed = Vec::with_capacity(first.len());
+    for function in &first {
         let (mut reader, offset, _) = reader(function);
         let size = reader.head(offset).ok().flatten().map_or(0, |head| head.source.size);
         placed.push(PlacedFunction { address: at, shape: function.shape, handler: None });
@@ -410,25 +449,24 @@ fn drop_wrong<T: Target>(
     let bytes = table.shapes.to_bytes(0, &[], &placed).unwrap_or_default();
     let decoded = CompactTable::parse(&bytes[..], 0).ok();
     let comparison = decoded.as_ref().and_then(|table| Comparison::new(table).ok().flatten());
-    let wrong = representatives.par_iter().zip(&placed).filter(|(function, place)| {
+    let wrong = first.par_iter().zip(&placed).filter(|(function, place)| {
         let (mut reader, offset, frames) = reader(function);
         let (Some(comparison), Ok(Some(read))) = (&comparison, reader.read(offset)) else { return true };
         let expected = encoded_form(read.function, has_lsda(frames, function));
         !comparison.says_same(place.address, &expected).unwrap_or(false)
     });
-    let wrong: BTreeSet<ShapeId> = wrong.map(|(function, _)| function.shape).collect();
-    if wrong.is_empty() {
-        return;
+    wrong.map(|(function, _)| function.shape).collect()
+}
+
+/// One function of each shape, by shape.
+fn first_of_each_shape(functions: &[TabledFunction]) -> Vec<TabledFunction> {
+    let mut first: Vec<Option<TabledFunction>> = Vec::new();
+    for function in functions {
+        let shape = function.shape.0 as usize;
+        if first.len() <= shape {
+            first.resize(shape + 1, None);
+        }
+        first[shape].get_or_insert(*function);
     }
-    let stays = |function: &&TabledFunction| wrong.contains(&function.shape);
-    kept.extend(
-        table.functions.iter().filter(stays).map(|function| (Stays::Differs, function.file, function.fde)),
-    );
-    table.functions.retain(|function| !wrong.contains(&function.shape));
-    let mut first = 0;
-    for (file, rows) in table.of_file.iter_mut().enumerate() {
-        let end = table.functions.partition_point(|function| function.file.index() <= file) as u32;
-        *rows = first..end;
-        first = end;
-    }
+    first.into_iter().flatten().collect()
 }
