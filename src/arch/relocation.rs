@@ -12,6 +12,10 @@ use crate::symbols::flags::SymbolFlags;
 use bitflags::bitflags;
 use zerocopy::byteorder::ByteOrder;
 
+/// A distance in an instruction counts from the instruction's end, at most so many bytes behind the operand.
+/// Addends make up for them.
+pub const LONGEST_TAIL: u64 = 8;
+
 /// The first operand of a relocation's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RelocExpr {

@@ -20,11 +20,13 @@
 //! linker's own tables, because records must not overlap. So does what debug information says of it.
 //!
 //! A jump stays if its section would be empty without it, or if a function begins with it: another function
-//! would then have the same address.
+//! would then have the same address. If the condition before it would be turned around, it also stays if
+//! something else may lead to the jump ([`labels`]).
 
 mod edit;
 mod find;
 mod jumps;
+mod labels;
 
 use crate::arch::Target;
 use crate::cli::UnwindTableMode;
@@ -58,7 +60,8 @@ pub fn run<'a, T: Target>(
 ) -> (Contents<'a, T>, Chosen) {
     let found = find::run(&contents, plan, lists);
     let mut jumps = Jumps::new(found, contents.first_internal() as usize);
-    let kept = kept_for_symbols(&contents, &chosen, &jumps);
+    let mut kept = kept_for_symbols(&contents, &chosen, &jumps);
+    kept.extend(labels::of_turned(&contents, &jumps));
     jumps.spare(kept);
     if jumps.list.is_empty() {
         return (contents, chosen);

@@ -11,7 +11,7 @@
 //! the bytes of the code tell that ([`Target::own_addresses`]). Only what data in the middle of code says in
 //! numbers of its own stays unseen; no compiler calls functions by such numbers.
 
-use crate::arch::relocation::SymbolFacts;
+use crate::arch::relocation::{LONGEST_TAIL, SymbolFacts};
 use crate::arch::{RelocBase, RelocExpr, Target};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
@@ -153,9 +153,6 @@ fn addresses_of_output<T: Target>(link: &Placed<'_, T>) -> Vec<RangeInclusive<u6
 fn point(address: u64) -> RangeInclusive<u64> {
     address..=address
 }
-
-/// An operand of an instruction may stand so many bytes before the place that its distance counts from.
-const LONGEST_TAIL: u64 = 8;
 
 /// Collects the addresses that relocations take.
 struct Uses<'u, 'a, T: Target> {

@@ -2,6 +2,10 @@
 //!
 //! An instruction cannot be read backwards, but a jump to another section has a relocation for its operand,
 //! of a type that only branches have. The byte before it is then the opcode.
+//!
+//! A branch inside the section has no relocation. If one leads to the jump, the conditional branch before the
+//! jump must stay as it is: turned around, it lets code that comes to the jump's place run on into what
+//! follows. Where instructions begin is not known, so any bytes that could be such a branch count as one.
 
 use crate::arch::target::{ConditionalTail, Tail};
 
@@ -28,9 +32,30 @@ pub fn of(code: &[u8], operand: usize) -> Option<Tail> {
         let condition = first + 1;
         let is_jcc = code[first] == TWO_BYTES && code[condition] & 0xf0 == 0x80;
         // The lowest bit of a condition negates it.
-        is_jcc.then(|| ConditionalTail { operand: first + 2, condition, opposite: code[condition] ^ 1 })
+        let tail = || ConditionalTail { operand: first + 2, condition, opposite: code[condition] ^ 1 };
+        (is_jcc && !may_lead_to(&code[..first], start)).then(tail)
     });
     Some(Tail { start, conditional })
+}
+
+/// Whether code may contain a branch to an offset behind its end.
+fn may_lead_to(code: &[u8], target: usize) -> bool {
+    // jcc rel8, loop and jrcxz, jmp rel8
+    let is_short = |opcode: u8| matches!(opcode, 0x70..=0x7f | 0xe0..=0xe3 | 0xeb);
+    let short = |operand: usize| {
+        i8::try_from(target - operand - 1).is_ok_and(|distance| code[operand] == distance.cast_unsigned())
+            && is_short(code[operand - 1])
+    };
+    let near = |operand: usize| {
+        let distance = code.get(operand..).and_then(|rest| rest.first_chunk::<OPERAND>());
+        let leads = distance.is_some_and(|&distance| {
+            usize::try_from(u32::from_le_bytes(distance)) == Ok(target - operand - OPERAND)
+        });
+        // jmp rel32, jcc rel32
+        let is_jcc = || operand > 1 && code[operand - 2] == TWO_BYTES && code[operand - 1] & 0xf0 == 0x80;
+        leads && (code[operand - 1] == JMP || is_jcc())
+    };
+    (1..code.len()).any(|operand| short(operand) || near(operand))
 }
 
 /// Whether code is nothing but the forms of `nop` that assemblers and compilers pad with.
@@ -95,6 +120,27 @@ mod tests {
     #[test]
     fn a_jump_with_a_prefix_stays() {
         assert_eq!(of(&[0xf2, 0xe9, 0, 0, 0, 0], 2), None);
+    }
+
+    #[test]
+    fn a_branch_to_the_jump_leaves_the_condition_alone() {
+        let flips = |before: &[u8]| {
+            let code = [before, &[0x0f, 0x84, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0]].concat();
+            of(&code, before.len() + 7).unwrap().conditional.is_some()
+        };
+        // To the jump over 6 bytes of jcc, and over a nop.
+        for to_jump in
+            [&[0x74, 6][..], &[0xeb, 6], &[0xe3, 7, 0x90], &[0xe9, 6, 0, 0, 0], &[0x0f, 0x8f, 6, 0, 0, 0]]
+        {
+            assert!(!flips(to_jump), "{to_jump:x?}");
+            assert!(!flips(&[&[0x55], to_jump].concat()), "{to_jump:x?}");
+        }
+        // Elsewhere, with a relocation, and numbers of other instructions.
+        for other in [&[][..], &[0x74, 0], &[0xe9, 0, 0, 0, 0], &[0x0f, 0x8f, 7, 0, 0, 0], &[0x83, 6], &[6]] {
+            assert!(flips(other), "{other:x?}");
+        }
+        let far = [&[0x74, 127][..], &[0x90; 121]].concat();
+        assert!(!flips(&far) && flips(&[&far[..], &[0x90]].concat()));
     }
 
     #[test]

@@ -42,6 +42,12 @@ impl Jumps {
         self.sizes.get(section.index()).copied().filter(|&size| size != WHOLE)
     }
 
+    /// Whether the condition before the dropped jump of a section is turned around.
+    pub fn is_flipped(&self, section: SectionId) -> bool {
+        let place = || self.list.binary_search_by_key(&section, |jump| jump.section);
+        self.size(section).is_some() && place().is_ok_and(|place| self.list[place].flipped.is_some())
+    }
+
     /// Those of an object.
     pub fn of<E: ByteOrder>(&self, object: &ObjectFile<'_, E>) -> &[Jump] {
         let first = object.first_section;
