@@ -7,9 +7,8 @@ use super::sampling::{request, stop_by_signals, stopped};
 use super::stack_output::{Plan, settings, write_all};
 use diagnostics::words::count;
 use indicatif::{ProgressBar, ProgressStyle};
-use stacks::files::Files;
 use stacks::kernel::Kernel;
-use stacks::live::{InKernel, Progress, Recorded, record};
+use stacks::live::{InKernel, Progress, Recorded, Turn, record};
 use stacks::profile::Profile;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,15 +45,15 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     let mut profile = Profile::new(plan.wants_addresses());
     stop_by_signals();
     let bar = progress_bar();
-    let mut progress = |now: Progress, _: &Files| {
-        let samples = count(now.samples, "sample");
-        bar.set_message(format!("{samples}, {} lost, {} s", now.lost, now.elapsed.as_secs()));
+    let mut watch = |turn: &mut Turn<'_>| {
+        let Progress { samples, lost, elapsed } = turn.progress;
+        bar.set_message(format!("{}, {lost} lost, {} s", count(samples, "sample"), elapsed.as_secs()));
         // A thread of its own could do this, but the system may have no thread left.
         bar.tick();
     };
     let settings = settings(&arguments.rows, None, arguments.output.stats.is_some());
     let recorded =
-        record(&request, settings, in_kernel, stopped(), &mut progress, &mut |stack| profile.add(stack));
+        record(&request, settings, in_kernel, stopped(), &mut watch, &mut |stack| profile.add(stack));
     bar.finish_and_clear();
     let recorded = recorded.map_err(|message| Problem::new(&*title, message))?;
     profile.events.clone_from(&recorded.events);

@@ -12,7 +12,7 @@ use diagnostics::words::count;
 use stacks::files::Files;
 use stacks::functions::Counts;
 use stacks::kernel::Kernel;
-use stacks::live::{Progress, record};
+use stacks::live::{Progress, Turn, record};
 use stacks::modules::Modules;
 use stacks::profile::{Names, Profile};
 use stacks::statistics::Report;
@@ -55,7 +55,8 @@ fn show(arguments: &Top) -> Result<u8, Problem> {
     let kernel = Kernel::running();
     let profile = RefCell::new(Profile::new(false));
     let (mut screen, mut shown, mut failed) = (None, Progress::default(), None);
-    let mut progress = |now: Progress, files: &Files| {
+    let mut watch = |turn: &mut Turn<'_>| {
+        let (now, files) = (turn.progress, turn.session.files());
         // The screen is taken when samples can come, so that a refusal is seen on the user's own.
         let screen = screen.get_or_insert_with(Screen::take);
         if screen.is_left() {
@@ -76,7 +77,7 @@ fn show(arguments: &Top) -> Result<u8, Problem> {
     };
     let settings = settings(&arguments.rows, None, false);
     let mut take = |stack: &stacks::session::Stack<'_>| profile.borrow_mut().add(stack);
-    let recorded = record(&request, settings, None, stopped(), &mut progress, &mut take);
+    let recorded = record(&request, settings, None, stopped(), &mut watch, &mut take);
     drop(screen);
     let recorded = recorded.map_err(|message| Problem::new(&*title, message))?;
     match failed {

@@ -1,5 +1,5 @@
-/* Stacks of other processes from samples, for profilers and agents: perf_event_open(2)'s, or what another
- * sampler has copied. A tracker knows which process has mapped which file where; files and what was read of
+/* Stacks of other processes from samples, for profilers and agents: the library's own (sframe_live),
+ * perf_event_open(2)'s, or what another sampler has copied. A tracker knows which process has mapped which file where; files and what was read of
  * them are shared by all its processes.
  *
  * Link with `pkg-config --libs sframe-stacks`. x86-64, AArch64 and s390x Linux.
@@ -187,6 +187,76 @@ int sframe_tracker_stack_end(const sframe_tracker *tracker);
 /* What a number of enum sframe_stack_end means, in English words without a full stop. The text stays for
  * ever and is never null. */
 const char *sframe_stack_end_text(int end);
+
+/* ---- Recordings: samples that the library takes itself, for programs with a loop of events ---- */
+
+typedef struct sframe_live sframe_live;
+
+enum sframe_live_flag {
+    SFRAME_LIVE_ALL = 1 /* everything that runs on this machine */
+};
+
+/* What to sample: all, or processes, or a control group. */
+typedef struct sframe_live_options {
+    size_t size;          /* sizeof(sframe_live_options) */
+    uint32_t flags;       /* enum sframe_live_flag */
+    uint32_t frequency;   /* samples for each second of a processor's time; 0: 997 */
+    const uint32_t *pids; /* processes, with their threads and those that they start; null: none */
+    size_t n_pids;        /* how many */
+    const char *cgroup;   /* folder of a control group; null: none */
+    uint32_t stack_size;  /* bytes of the stack to copy for each sample, a multiple of 8; 0: 32768, or less
+                           * where the kernel gives little memory */
+    uint32_t reserved;    /* 0 */
+} sframe_live_options;
+
+/* Begins a recording whose events and samples go to a tracker. The tracker must be of processes that run
+ * here, may have several recordings and other events, too, and must end after them. It knows afterwards what
+ * the processes have mapped. The soft limit on open files becomes the hard one: each thread needs one for
+ * each processor. Null: EINVAL, the options name nothing or several things, or the kernel refuses these
+ * numbers; ESRCH, there is no such process; EACCES or EPERM, the user may not; EMFILE, too few files may be
+ * open; others as perf_event_open(2) says. */
+sframe_live *sframe_live_begin(sframe_tracker *tracker, const sframe_live_options *options);
+
+/* A descriptor for poll(2) and its like, which belongs to the recording: it is readable when there is much to
+ * read, and 50 milliseconds after the last reading. It never blocks and is never read by the caller itself. If
+ * nobody calls sframe_live_read, it is readable again after that time at the latest. The kernel drops samples
+ * if a reading comes too late: its memory holds those of an eighth of a second. */
+int sframe_live_fd(const sframe_live *live);
+
+typedef struct sframe_sample {
+    size_t size;                      /* bytes that the library has filled in */
+    const sframe_stack_frame *frames; /* innermost first */
+    size_t n_frames;                  /* how many */
+    uint64_t time;                    /* nanoseconds of the kernel's clock for samples */
+    uint64_t period;                  /* what the sample stands for: cycles, or nanoseconds where the processor
+                                       * counts no cycles */
+    uint32_t pid, tid;
+    uint32_t cpu;
+    int end;                          /* enum sframe_stack_end */
+    char process[16], thread[16];     /* their names, as the kernel has them */
+} sframe_sample;
+
+/* Called for each sample; it is valid during the call. Another result than 0 ends the calls: the others come
+ * with the next reading. The callback may use the tracker as every callback may, and not the recording. */
+typedef int sframe_sample_callback(const sframe_sample *sample, void *arg);
+
+/* Handles what there is, without waiting for more. The callback may be null. Samples come one reading late,
+ * since those of other processors may be earlier. Returns 0, or what the callback returned; -1: ESRCH, the
+ * processes have ended, and all samples have been passed on. */
+int sframe_live_read(sframe_live *live, sframe_sample_callback *callback, void *arg);
+
+/* Ends a recording, and passes on what is left; a result of the callback other than 0 drops the rest. It may
+ * be null. Returns 0, or what the callback returned. */
+int sframe_live_end(sframe_live *live, sframe_sample_callback *callback, void *arg);
+
+typedef struct sframe_live_numbers {
+    size_t size;      /* sizeof(sframe_live_numbers) */
+    uint64_t samples; /* samples so far */
+    uint64_t lost;    /* records that the kernel had to drop */
+} sframe_live_numbers;
+
+/* Fills in the numbers so far. */
+void sframe_live_counts(const sframe_live *live, sframe_live_numbers *numbers);
 
 /* ---- Names; at any time while the tracker lives ---- */
 

@@ -7,11 +7,13 @@
 //! | [`tracker`] | trackers; processes and what they map |
 //! | [`samples`] | frames of samples |
 //! | [`names`] | names of frames; files |
+//! | [`live`] | recordings of programs that run |
 //! | [`machines`] | registers by machine |
 //!
 //! A tracker is borrowed between callbacks, never during one, so a callback may use it.
 #![warn(missing_docs)]
 
+pub mod live;
 pub mod machines;
 pub mod names;
 pub mod samples;

@@ -4,6 +4,7 @@ use crate::tracker::Tracker;
 use crate::values::{elements, fail};
 use sframe_format::{Endian, Source};
 use stacks::event::{self, Chain, Event, Layout, Record, Sample, User};
+use stacks::live::Told;
 use stacks::process::Place;
 use stacks::registers::{number_in_samples, program_counter};
 use stacks::session::Frame;
@@ -78,7 +79,7 @@ impl CFrame {
 pub type Take = unsafe extern "C" fn(frame: *const CFrame, arg: *mut c_void) -> c_int;
 
 /// The number in `enum sframe_stack_end`.
-fn end_number(end: Option<End>) -> c_int {
+pub(crate) fn end_number(end: Option<End>) -> c_int {
     match end {
         None => 0,
         Some(End::Root) => 1,
@@ -184,7 +185,7 @@ impl Tracker {
         stacks.truncate(count);
         self.stacks += count as u64;
         if let Some(event) = event {
-            self.told(event);
+            self.told(Told::by(event));
         }
         stacks
     }

@@ -5,6 +5,7 @@ use crate::values::{elements, fail, fill, sized, text};
 use stacks::event::{Event, Mapped};
 use stacks::files::Bound;
 use stacks::kernel::Kernel;
+use stacks::live::Told;
 use stacks::namer::Namer;
 use stacks::running::Identity;
 use stacks::session::{Frame, Session, Settings};
@@ -39,15 +40,15 @@ impl Tracker {
     /// Handles an event that is no sample.
     pub(crate) fn tell(&mut self, event: &Event<'_>) {
         self.session.handle(0, Some(event), &mut |_| {});
-        self.told(event);
+        self.told(Told::by(event));
     }
 
     /// What the tracker itself keeps of processes ends with them.
-    pub(crate) fn told(&mut self, event: &Event<'_>) {
-        match *event {
-            Event::Named { pid, executed: true, .. } => self.namer.forget(pid),
-            Event::Exited { pid, tid } if pid == tid => self.ended.push_back(pid),
-            _ => {}
+    pub(crate) fn told(&mut self, told: Told) {
+        match told {
+            Told::Executed(pid) => self.namer.forget(pid),
+            Told::Ended(pid) => self.ended.push_back(pid),
+            Told::Other => {}
         }
         while let Some(&pid) = self.ended.front().filter(|&&pid| !self.session.knows(pid)) {
             self.session.forget(pid);

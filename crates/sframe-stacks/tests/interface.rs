@@ -1,5 +1,5 @@
-//! Tests the C interface: the header and the library have the same functions, and the example, a profiler in
-//! C, prints the stacks of a program.
+//! Tests the C interface: the header and the library have the same functions, and the examples, a profiler
+//! and an agent in C, print the stacks of a program.
 
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
@@ -119,4 +119,36 @@ fn the_profiler_in_c_prints_the_stacks_of_a_program_and_its_child() {
     assert!(all > 100, "{said}{stacks}");
     assert!(count("main;outer;middle;inner ") * 10 > all * 9, "{said}{stacks}");
     assert!(said.contains("stacks, "), "{said}");
+}
+
+#[test]
+fn the_agent_in_c_polls_for_the_samples_of_a_process_until_it_ends() {
+    const TEST: &str = "the_agent_in_c_polls_for_the_samples_of_a_process_until_it_ends";
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("program.c");
+    std::fs::write(&source, PROGRAM.replace("CLOCKS_PER_SEC / 4", "2 * CLOCKS_PER_SEC")).unwrap();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/agent-c/main.c");
+    let Some(program) = compile(folder.path(), &source, "program", false) else {
+        return peers::tree::skip(scratch, TEST, "no C compiler");
+    };
+    let agent = compile(folder.path(), &example, "agent", true).expect("a compiler");
+    let mut sampled = Command::new(program).spawn().unwrap();
+    let output = Command::new(&agent).args(["600", &sampled.id().to_string()]).output();
+    sampled.wait().unwrap();
+    let output = output.unwrap();
+    let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.code() == Some(3) {
+        return peers::tree::skip(scratch, TEST, said.trim());
+    }
+    // It has ended with the process, long before its own time.
+    assert!(output.status.success(), "{said}");
+    let count = |wanted: &str| -> u64 {
+        let lines = shown.lines().filter(|line| line.ends_with(wanted));
+        lines.filter_map(|line| line.split_whitespace().next()?.parse::<u64>().ok()).sum()
+    };
+    assert!(count(" inner") > 100, "{shown}{said}");
+    let nobody = Command::new(agent).args(["1", "2147483647"]).output().unwrap();
+    assert_eq!(nobody.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("No such process"));
 }

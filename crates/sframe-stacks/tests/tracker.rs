@@ -2,6 +2,7 @@
 
 #![cfg(not(miri))]
 
+use sframe_stacks::live::*;
 use sframe_stacks::machines::*;
 use sframe_stacks::names::*;
 use sframe_stacks::samples::*;
@@ -321,6 +322,81 @@ fn structures_have_the_size_that_the_caller_says() {
     // SAFETY: no more is written than the first word says.
     unsafe { sframe_tracker_counts(tracker.0, numbers.as_mut_ptr().cast()) };
     assert_eq!(numbers, [24, 1, 1, 99, 99]);
+}
+
+/// `sframe_live_options`.
+#[repr(C)]
+struct Live {
+    size: usize,
+    flags: u32,
+    frequency: u32,
+    pids: *const u32,
+    n_pids: usize,
+    cgroup: *const c_char,
+    stack_size: u32,
+    reserved: u32,
+}
+
+/// Takes a sample, and wants no more of this reading.
+unsafe extern "C" fn one(sample: *const CSample, arg: *mut c_void) -> c_int {
+    // SAFETY: the test hands it over, and the sample is valid during the call.
+    unsafe {
+        (*arg.cast::<Vec<(u64, u32, usize)>>()).push(((*sample).time, (*sample).pid, (*sample).n_frames))
+    };
+    7
+}
+
+#[test]
+fn a_recording_says_by_errno_what_is_wrong_and_hands_over_sample_after_sample() {
+    let errno = || std::io::Error::last_os_error().raw_os_error();
+    let begin = |tracker: &Tracked, flags, pids: &[u32], cgroup| {
+        let size = size_of::<Live>();
+        let (pids, n_pids) = (pids.as_ptr(), pids.len());
+        let (frequency, stack_size, reserved) = (0, 0, 0);
+        let options = Live { size, flags, frequency, pids, n_pids, cgroup, stack_size, reserved };
+        // SAFETY: the structure is that of the header.
+        unsafe { sframe_live_begin(tracker.0, (&raw const options).cast()) }
+    };
+    let mut child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let pid = child.id();
+    let here = tracker(0, 0);
+    for (flags, pids, cgroup) in
+        [(0, &[][..], null()), (1, &[pid][..], null()), (2, &[], null()), (1, &[], c"/".as_ptr())]
+    {
+        assert!(begin(&here, flags, pids, cgroup).is_null());
+        assert_eq!(errno(), Some(libc::EINVAL));
+    }
+    assert!(begin(&tracker(1, 0), 0, &[pid], null()).is_null(), "not of processes that run");
+    assert!(begin(&here, 0, &[i32::MAX as u32], null()).is_null());
+    assert_eq!(errno(), Some(libc::ESRCH));
+    let live = begin(&here, 0, &[pid], null());
+    let mut taken: Vec<(u64, u32, usize)> = Vec::new();
+    let arg = (&raw mut taken).cast();
+    if !live.is_null() {
+        // SAFETY: the recording and its tracker are valid, and the callback gets what it expects.
+        unsafe {
+            while taken.len() < 20 {
+                let mut polled = libc::pollfd { fd: sframe_live_fd(live), events: libc::POLLIN, revents: 0 };
+                assert_eq!(libc::poll(&raw mut polled, 1, 60_000), 1);
+                let before = taken.len();
+                let said = sframe_live_read(live, Some(one), arg);
+                assert_eq!((said, taken.len() - before), if said == 0 { (0, 0) } else { (7, 1) });
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+            while sframe_live_read(live, None, null_mut()) == 0 {}
+            assert_eq!(errno(), Some(libc::ESRCH));
+            let mut numbers = [24u64, 0, 99];
+            sframe_live_counts(live, numbers.as_mut_ptr().cast());
+            assert!(numbers[1] >= 20, "{numbers:?}");
+            assert_eq!(sframe_live_end(live, Some(one), arg), 0, "all had been passed on");
+        }
+        assert!(taken.is_sorted(), "none is out of order, and none is lost in between");
+        assert!(taken.iter().all(|&(_, of, frames)| of == pid && frames > 0));
+    }
+    let _ = child.kill().and_then(|()| child.wait());
+    // SAFETY: it may be null.
+    assert_eq!(unsafe { sframe_live_end(null_mut(), None, null_mut()) }, 0);
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn main() -> Result<(), String> {
     let request = Request::new(Target::Command(command));
     let (mut profile, stop) = (Profile::new(false), AtomicBool::new(false));
     let mut take = |stack: &stacks::session::Stack<'_>| profile.add(stack);
-    let recorded = live::record(&request, Settings::default(), None, &stop, &mut |_, _| {}, &mut take)?;
+    let recorded = live::record(&request, Settings::default(), None, &stop, &mut |_| {}, &mut take)?;
     let names = Names::new(&profile, &recorded.files, &Kernel::running(), false);
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for row in &profile.rows {

@@ -199,6 +199,12 @@ impl Coverage {
         [time, interval, lost, throttled].into_iter().flatten().collect()
     }
 
+    /// Counts that go on after these: the next distances and stretches begin before them.
+    pub(crate) fn next(&mut self) -> Self {
+        let (last, throttled_since) = (self.last.clone(), std::mem::take(&mut self.throttled_since));
+        Self { last, throttled_since, ..Self::default() }
+    }
+
     /// Ends the stretches that have not ended.
     pub(crate) fn finish(&mut self) {
         for (cpu, start) in std::mem::take(&mut self.throttled_since) {

@@ -551,6 +551,12 @@ impl Files {
         self.jit_objects.get_mut().remove(&pid);
     }
 
+    /// Processes of which it is known what they have made.
+    pub(crate) fn makers(&self) -> impl Iterator<Item = u32> {
+        let objects: Vec<u32> = self.jit_objects.borrow().keys().copied().collect();
+        self.jit_dumps.keys().copied().chain(objects)
+    }
+
     /// The list of the code that a process has made.
     pub(crate) fn jit_map(&self, pid: u32) -> Option<JitMap> {
         match &self.options.sysroot {

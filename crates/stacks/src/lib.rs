@@ -51,6 +51,52 @@
 //! let files = session.modules(pid).expect("it is known");
 //! assert!(!files.is_empty());
 //! ```
+//!
+//! # Programs that run
+//!
+//! [`live::record`] samples programs until they end. [`live::Recorder`] does the same for a program with a
+//! loop of events: it has a descriptor to wait for, and reading does not wait. Both can be stopped at any
+//! time, and frames can be named meanwhile ([`namer`]).
+//!
+//! # For days
+//!
+//! Profiles grow with their samples, so a recording that goes on writes one file after another. A profile
+//! and its counts are set aside between two samples, and none is lost:
+//!
+//! ```no_run
+//! use stacks::kernel::Kernel;
+//! use stacks::live::{Request, Target, Turn, record};
+//! use stacks::profile::Profile;
+//! use stacks::session::{Settings, Stack};
+//! use stacks::write::{Format, Kept, write};
+//! use std::cell::RefCell;
+//! use std::sync::atomic::AtomicBool;
+//!
+//! # fn main() -> Result<(), String> {
+//! let (profile, mut number) = (RefCell::new(Profile::new(false)), 0);
+//! let mut watch = |turn: &mut Turn<'_>| {
+//!     if profile.borrow().size() > 64 << 20 {
+//!         let old = profile.replace(Profile::new(false));
+//!         let (events, statistics) = (turn.events(), turn.statistics());
+//!         let files = (turn.session.files(), &Kernel::running());
+//!         // `Names::extend` and `Kept::with_names` name them a few at a time.
+//!         let mut kept = Kept::new(old, files, &statistics, false, "all programs");
+//!         kept.profile.events = events;
+//!         number += 1;
+//!         let file = std::fs::File::create(format!("stacks-{number}.sframe-profile"));
+//!         file.and_then(|mut file| write(Format::Profile, kept.named(), &mut file)).expect("room on the disk");
+//!     }
+//! };
+//! let mut take = |stack: &Stack<'_>| profile.borrow_mut().add(stack);
+//! let mut settings = Settings::default();
+//! settings.files.bound.files = Some(4096);
+//! record(&Request::new(Target::Machine), settings, None, &AtomicBool::new(false), &mut watch, &mut take)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`files::Bound`] bounds the files that are open; [`session::Session::ended`] lists processes of which
+//! nothing is needed any more.
 #![warn(missing_docs)]
 
 mod build_id;

@@ -16,6 +16,7 @@ use hashbrown::hash_table::Entry;
 use hashbrown::{HashMap, HashTable};
 use sframe_format::Source;
 use std::hash::{BuildHasher, Hash};
+use std::time::Instant;
 
 /// Stands for no stack: the caller of the outermost frame.
 pub const NONE: u32 = u32::MAX;
@@ -106,6 +107,11 @@ impl Profile {
     /// different addresses becomes two frames.
     pub fn new(keep_addresses: bool) -> Self {
         Self { keep_addresses, ..Self::default() }
+    }
+
+    /// Whether addresses are kept.
+    pub fn keeps_addresses(&self) -> bool {
+        self.keep_addresses
     }
 
     /// A profile of its parts. Callers must have smaller numbers than their callees.
@@ -203,6 +209,19 @@ impl Profile {
         })
     }
 
+    /// About how many bytes of memory the samples take. Their names come on top of that.
+    pub fn size(&self) -> u64 {
+        // A stack has a place among the callees and in a table, a frame in a table.
+        let stack = size_of::<Node>() + 3 * size_of::<u32>();
+        let frame = size_of::<FrameKey>() + 2 * size_of::<u32>();
+        let thread = 2 * size_of::<Thread>();
+        let all = self.rows.len() * size_of::<Row>()
+            + self.stacks.len() * stack
+            + self.frames.len() * frame
+            + self.threads.len() * thread;
+        all as u64
+    }
+
     /// The name of an event.
     pub fn event(&self, number: u32) -> &str {
         self.events.get(number as usize).map_or("samples", String::as_str)
@@ -237,14 +256,29 @@ pub struct Names {
 impl Names {
     /// Looks up all frames. With `inlined`, also looks up inlined functions and source lines.
     pub fn new(profile: &Profile, files: &Files, kernel: &Kernel, inlined: bool) -> Self {
-        let mut namer = Namer::default();
         let count = profile.frames.len();
         let mut all = Self { names: Vec::with_capacity(count), ends: Vec::with_capacity(count) };
-        for frame in &profile.frames {
-            namer.add((files, kernel), (frame.place, frame.returns), inlined, &mut all.names);
-            all.ends.push(all.names.len());
-        }
+        all.extend(profile, (files, kernel), inlined, (&mut Namer::default(), None));
         all
+    }
+
+    /// Looks up frames that have no names yet, up to a moment: whoever records while names are looked up has
+    /// to read samples in between. Returns whether all frames have names.
+    pub fn extend(
+        &mut self,
+        profile: &Profile,
+        (files, kernel): (&Files, &Kernel),
+        inlined: bool,
+        (namer, until): (&mut Namer, Option<Instant>),
+    ) -> bool {
+        for frame in profile.frames.iter().skip(self.ends.len()) {
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return false;
+            }
+            namer.add((files, kernel), (frame.place, frame.returns), inlined, &mut self.names);
+            self.ends.push(self.names.len());
+        }
+        true
     }
 
     /// Adds the names of the next frame, innermost first.

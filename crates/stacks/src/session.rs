@@ -24,7 +24,7 @@ use hashbrown::HashMap;
 use sframe_format::{Abi, FrameAddress, Module, Registers, RuleCache, Source};
 use std::io;
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Marks in call chains (`enum perf_callchain_context`): the kernel part follows, the user part follows, or
 /// the user part will be recorded later.
@@ -125,6 +125,8 @@ pub struct Session {
     latest: u64,
     kernel: Option<Reference>,
     started: Instant,
+    /// Hits and misses of the cache, and the time spent reading, that statistics were taken of.
+    counted: ((u64, u64), Duration),
 }
 
 impl Session {
@@ -146,6 +148,7 @@ impl Session {
             latest: 0,
             kernel: None,
             started: Instant::now(),
+            counted: Default::default(),
         }
     }
 
@@ -221,6 +224,7 @@ impl Session {
     pub fn begin_again(&mut self) {
         self.processes = self.processes.begin_again();
         self.cache = RuleCache::new();
+        self.counted.0 = (0, 0);
         self.statistics = Statistics::default();
         self.waiting.clear();
         self.waiting_count = 0;
@@ -242,11 +246,30 @@ impl Session {
             self.pass_on(waited, end, take);
         }
         self.statistics.coverage.finish();
-        self.statistics.cache = self.cache.statistics();
-        self.statistics.whole = self.started.elapsed();
-        self.statistics.reading = self.files.reading() + self.files.making();
-        self.statistics.processes = self.processes.most();
-        (self.files, self.statistics)
+        let statistics = self.take_statistics();
+        (self.files, statistics)
+    }
+
+    /// The counts since the start, or since this was called last: they begin again.
+    pub fn take_statistics(&mut self) -> Statistics {
+        let coverage = self.statistics.coverage.next();
+        let mut statistics =
+            std::mem::replace(&mut self.statistics, Statistics { coverage, ..Statistics::default() });
+        let ((hits, misses), reading) = (self.cache.statistics(), self.files.reading() + self.files.making());
+        let ((hits_before, misses_before), reading_before) = self.counted;
+        self.counted = ((hits, misses), reading);
+        statistics.cache = (hits - hits_before, misses - misses_before);
+        statistics.reading = reading.saturating_sub(reading_before);
+        statistics.whole = self.started.elapsed();
+        self.started = Instant::now();
+        statistics.processes = self.processes.most();
+        statistics
+    }
+
+    /// Processes that have ended, but have made code of which names are kept. Forget them when their frames
+    /// have names.
+    pub fn ended(&self) -> Vec<u32> {
+        self.files.makers().filter(|&pid| !self.knows(pid)).collect()
     }
 
     fn sample(&mut self, event: usize, sample: &Sample<'_>, take: &mut dyn FnMut(&Stack<'_>)) {

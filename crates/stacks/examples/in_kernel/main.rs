@@ -80,7 +80,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut threads: HashMap<u32, Vec<Walk>> = HashMap::new();
     let mut take = |stack: &Stack<'_>| threads.entry(stack.tid).or_default().push(walk(stack));
     let stop = AtomicBool::new(false);
-    let recorded = record(&request, settings, Some(in_kernel), &stop, &mut |_, _| (), &mut take)?;
+    let recorded = record(&request, settings, Some(in_kernel), &stop, &mut |_| (), &mut take)?;
     let mut comparison = Comparison::default();
     let start = threads.values().flatten().map(|walk| walk.time).min().unwrap_or(0);
     let later = start + START;

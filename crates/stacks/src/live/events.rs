@@ -10,6 +10,7 @@
 use super::attribute::{Common, FEATURES, Of, SAMPLE, open, processors};
 use super::choice::Choice;
 use super::descriptors;
+use super::refusal::Refusal;
 use super::request::Request;
 use super::ring::{Ring, sizes};
 use crate::event::{Layout, Record};
@@ -19,7 +20,6 @@ use sframe_format::Abi;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 /// Bytes of the stack to copy if the user leaves the choice: at most and at least.
 pub const STACK: u32 = 1 << 15;
@@ -48,8 +48,8 @@ pub enum Scope<'a> {
 
 /// Why events cannot be opened.
 pub struct Refused {
-    /// A sentence, with what helps.
-    pub message: String,
+    /// A sentence, with what helps, and the kernel's number.
+    pub why: Refusal,
     /// Whether fewer events might do.
     pub too_many: bool,
     /// Whether it is no control group.
@@ -57,8 +57,8 @@ pub struct Refused {
 }
 
 impl Refused {
-    fn new(message: String) -> Self {
-        Self { message, too_many: false, no_group: false }
+    fn new(error: &io::Error, message: String) -> Self {
+        Self { why: Refusal::new(error, message), too_many: false, no_group: false }
     }
 }
 
@@ -105,9 +105,11 @@ impl Events {
         descriptors::raise_limit();
         let of = match scope {
             Scope::Threads(list) => {
-                let ended = "the process has no threads; it has ended".to_owned();
-                let first = list().first().copied();
-                Of::Thread(first.ok_or(Refused::new(ended))?)
+                let ended = || {
+                    let error = io::Error::from_raw_os_error(libc::ESRCH);
+                    Refused::new(&error, "the process has no threads; it has ended".into())
+                };
+                Of::Thread(list().first().copied().ok_or_else(ended)?)
             }
             Scope::Processors => Of::Any,
             Scope::Group(folder) => Of::Group(*folder),
@@ -144,7 +146,7 @@ impl Events {
         }
         // Folders of other file systems have no control group.
         let no_group = matches!(of, Of::Group(_)) && failed.raw_os_error() == Some(libc::EBADF);
-        Err(Refused { no_group, ..Refused::new(explain(&failed, request)) })
+        Err(Refused { no_group, ..Refused::new(&failed, explain(&failed, request)) })
     }
 
     fn open_all(
@@ -153,7 +155,7 @@ impl Events {
         choices: Vec<Choice>,
         (scope, of): (&Scope<'_>, Of<'_>),
     ) -> Result<Self, Refused> {
-        let other = |error: io::Error| Refused::new(explain_any(&error));
+        let other = |error: io::Error| Refused::new(&error, explain_any(&error));
         let owned = rings(&common, &choices).map_err(other)?;
         let news_owned =
             if common.in_kernel { rings_of(&common, NEWS, 1).map_err(other)? } else { Owned::default() };
@@ -197,7 +199,7 @@ impl Events {
                     } else {
                         explain_any(&error)
                     };
-                    Refused { too_many, ..Refused::new(message) }
+                    Refused { too_many, ..Refused::new(&error, message) }
                 })?;
             }
             if known.len() == before {
@@ -228,15 +230,21 @@ impl Events {
         self.events.iter().filter(|(number, _)| *number == 0).map(|(_, event)| event.as_fd())
     }
 
+    /// What wakes the reader: events that own rings.
+    pub fn owners(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.owned.owners.iter().chain(&self.news_owned.owners).map(AsFd::as_fd)
+    }
+
     /// Makes all events count.
     ///
     /// # Errors
-    /// The kernel's, as a sentence.
-    pub fn enable(&self) -> Result<(), String> {
+    /// The kernel's.
+    pub fn enable(&self) -> Result<(), Refusal> {
         for event in self.news.iter().chain(self.events.iter().map(|(_, event)| event)) {
             // SAFETY: it is an open event.
             if unsafe { perf_event_open_sys::ioctls::ENABLE(event.as_raw_fd(), 0) } < 0 {
-                return Err(explain_any(&io::Error::last_os_error()));
+                let error = io::Error::last_os_error();
+                return Err(Refusal::new(&error, explain_any(&error)));
             }
         }
         Ok(())
@@ -253,15 +261,6 @@ impl Events {
         let before = batch.len();
         self.news_owned.rings.iter_mut().for_each(|ring| ring.empty(batch));
         batch.len() > before
-    }
-
-    /// Waits until a ring fills or there is news, and for this time at most.
-    pub fn wait(&self, time: Duration) {
-        let poll = |owner: &OwnedFd| libc::pollfd { fd: owner.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let mut polled: Vec<_> = self.owned.owners.iter().chain(&self.news_owned.owners).map(poll).collect();
-        let time = i32::try_from(time.as_millis()).unwrap_or(i32::MAX);
-        // SAFETY: the kernel writes only to this list. If a signal ends the wait, the rings are read earlier.
-        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, time) };
     }
 }
 
@@ -348,7 +347,9 @@ fn rings_of(common: &Common, size: usize, watermark: u32) -> io::Result<Owned> {
     let mut all = Owned::default();
     let attribute = common.owner(watermark);
     for processor in 0..processors() as i32 {
-        let owner = match open(&attribute, Of::Thread(0), processor) {
+        // That of the process's first thread: the calling one may end earlier than the recording, and its
+        // event would then say for ever that there is something to read.
+        let owner = match open(&attribute, Of::Thread(std::process::id()), processor) {
             Ok(owner) => owner,
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
             Err(error) => return Err(error),

@@ -1,9 +1,21 @@
 //! A request for a recording.
 
 use super::choice::Choice;
+use sframe_format::Abi;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// The architecture of this machine, if it has SFrame.
+pub const NATIVE: Option<Abi> = if cfg!(target_arch = "x86_64") {
+    Some(Abi::Amd64)
+} else if cfg!(all(target_arch = "aarch64", target_endian = "little")) {
+    Some(Abi::AArch64Little)
+} else if cfg!(target_arch = "s390x") {
+    Some(Abi::S390x)
+} else {
+    None
+};
 
 /// The programs to sample.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The programs to sample: running processes, or a command that waits until everything is ready.
 
 use super::members::Members;
+use super::refusal::Refusal;
 use super::request::{Request, Target};
 use crate::present::{numbers_in, threads_of};
 use std::ffi::{CString, OsString};
@@ -39,10 +40,11 @@ struct Child {
 /// Finds the processes, or forks one that waits to execute the command.
 ///
 /// # Errors
-/// A sentence: there is no such process, or a new process cannot be made.
-pub fn start(request: &Request) -> Result<Started, String> {
-    let fork =
-        |words, sampled| fork(words, sampled).map_err(|error| format!("cannot start a process: {error}"));
+/// There is no such process, or a new process cannot be made.
+pub fn start(request: &Request) -> Result<Started, Refusal> {
+    let fork = |words, sampled| {
+        fork(words, sampled).map_err(|error| Refusal::new(&error, format!("cannot start a process: {error}")))
+    };
     let mut child = None;
     if !request.meanwhile.is_empty() {
         child = Some(fork(&request.meanwhile, false)?);
@@ -50,7 +52,8 @@ pub fn start(request: &Request) -> Result<Started, String> {
     let (pids, found) = match &request.target {
         Target::Processes(pids) => {
             if let Some(pid) = pids.iter().find(|&&pid| has_ended(pid)) {
-                return Err(format!("there is no process {pid}"));
+                let error = io::Error::from_raw_os_error(libc::ESRCH);
+                return Err(Refusal::new(&error, format!("there is no process {pid}")));
             }
             (pids.clone(), pids.clone())
         }
@@ -120,7 +123,7 @@ impl Started {
     ///
     /// # Errors
     /// It cannot be executed.
-    pub fn go(&mut self) -> Result<(), String> {
+    pub fn go(&mut self) -> Result<(), Refusal> {
         let Some(child) = &mut self.child else { return Ok(()) };
         if let Some(mut start) = child.start.take() {
             let _ = start.write_all(b"x");
@@ -131,7 +134,7 @@ impl Started {
             Ok(()) => {
                 let error = io::Error::from_raw_os_error(i32::from_ne_bytes(code));
                 child.collect(0);
-                Err(format!("cannot execute the command: {error}"))
+                Err(Refusal::new(&error, format!("cannot execute the command: {error}")))
             }
             // Executing the program has closed the pipe.
             Err(_) => Ok(()),

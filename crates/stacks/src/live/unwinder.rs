@@ -1,4 +1,4 @@
-//! The thread that unwinds: from batches of records to stacks.
+//! From batches of records to stacks.
 //!
 //! Records of different processors come out of order, so a batch waits for the next one: what the rings hold
 //! when they are emptied is complete up to the latest record of the time before.
@@ -6,161 +6,192 @@
 use super::events::Numbers;
 use super::kernel::InKernel;
 use super::members::Members;
-use super::request::Request;
 use super::ring;
-use super::target::Started;
 use crate::event::{Event, Layout, Record, read};
-use crate::files::Files;
 use crate::session::{Session, Stack};
 use sframe_bpf::Sample;
+use std::collections::VecDeque;
 use std::ops::Range;
-use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
 
 /// The type of a record with a stack from the BPF program. The kernel's own types are small numbers.
 pub const UNWOUND: u32 = u32::MAX;
 
-/// The longest time between two visits to the rings. Batches also let earlier ones be unwound.
-pub const TICK: Duration = Duration::from_millis(50);
-/// The same with a program in the kernel, which should learn of mappings soon.
-pub const SHORT_TICK: Duration = Duration::from_millis(10);
-/// The progress of a recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Samples so far.
-    pub samples: u64,
-    /// Records that the kernel had to drop.
-    pub lost: u64,
-    /// Time since the start.
-    pub elapsed: Duration,
+/// What a record has told of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing that ends what was known: it is a sample, or tells of something new.
+    Other,
+    /// A process executes another program. What it had mapped and made is gone.
+    Executed(u32),
+    /// The first thread of a process has ended.
+    Ended(u32),
+}
+
+impl Told {
+    /// What an event tells.
+    pub fn by(event: &Event<'_>) -> Self {
+        match *event {
+            Event::Named { pid, executed: true, .. } => Self::Executed(pid),
+            Event::Exited { pid, tid } if pid == tid => Self::Ended(pid),
+            _ => Self::Other,
+        }
+    }
 }
 
 /// Unwinds what the rings hold.
-pub struct Unwinder<'session> {
-    session: &'session mut Session,
-    in_kernel: Option<&'session mut InKernel>,
+pub struct Unwinder {
+    pub in_kernel: Option<InKernel>,
     layout: Layout,
     numbers: Numbers,
     members: Members,
+    /// Batches with records that wait, and the number of the first of them.
+    batches: VecDeque<Batch>,
+    first: usize,
+    /// Records that wait, in the order of time. Those before `next` have been handled, and those before
+    /// `ready` can be: no earlier ones will come.
     waiting: Vec<Waiting>,
+    next: usize,
+    ready: usize,
     /// The latest time in the batches so far.
     limit: u64,
-    count: u64,
-    lost: u64,
+    /// Samples so far.
+    pub samples: u64,
+    /// Records that the kernel had to drop so far.
+    pub lost: u64,
+}
+
+/// Bytes with records, and how many of these wait.
+struct Batch {
+    bytes: Vec<u8>,
+    left: usize,
 }
 
 /// A record that waits for earlier ones.
 struct Waiting {
     time: u64,
-    batch: Rc<Vec<u8>>,
+    /// The number of its batch.
+    batch: usize,
     range: Range<usize>,
 }
 
-impl<'session> Unwinder<'session> {
+impl Unwinder {
     /// An unwinder without records.
-    pub fn new(
-        session: &'session mut Session,
-        in_kernel: Option<&'session mut InKernel>,
-        numbers: Numbers,
-        members: Members,
-    ) -> Self {
+    pub fn new(in_kernel: Option<InKernel>, numbers: Numbers, members: Members) -> Self {
         let layout = numbers.layout;
-        let (waiting, limit, count, lost) = (Vec::new(), 0, 0, 0);
-        Self { session, in_kernel, layout, numbers, members, waiting, limit, count, lost }
-    }
-
-    /// Takes batches until the programs end, `stop` is set or the time is over.
-    #[expect(clippy::too_many_arguments, reason = "all belong to one recording")]
-    pub fn run(
-        &mut self,
-        receiver: &Receiver<Vec<u8>>,
-        request: &Request,
-        started: &mut Started,
-        stop: &AtomicBool,
-        finished: &AtomicBool,
-        progress: &mut dyn FnMut(Progress, &Files),
-        take: &mut dyn FnMut(&Stack<'_>),
-    ) {
-        let (start, mut visited) = (Instant::now(), Duration::ZERO);
-        loop {
-            match receiver.recv_timeout(TICK) {
-                Ok(batch) => self.add(batch, take),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            // With news of processes, batches come as often as these start.
-            if start.elapsed() < visited + SHORT_TICK {
-                continue;
-            }
-            visited = start.elapsed();
-            let now = Progress { samples: self.count, lost: self.lost, elapsed: start.elapsed() };
-            progress(now, self.session.files());
-            let over = request.duration.is_some_and(|duration| start.elapsed() >= duration);
-            let stops = over || stop.load(Ordering::Relaxed);
-            if stops {
-                started.stop();
-            }
-            if started.has_ended() || stops && started.runs_nothing() {
-                finished.store(true, Ordering::Release);
-            }
+        let (batches, first) = (VecDeque::new(), 0);
+        let (waiting, next, ready, limit, samples, lost) = (Vec::new(), 0, 0, 0, 0, 0);
+        Self {
+            in_kernel,
+            layout,
+            numbers,
+            members,
+            batches,
+            first,
+            waiting,
+            next,
+            ready,
+            limit,
+            samples,
+            lost,
         }
-        self.pass_on(u64::MAX, take);
     }
 
-    /// Adds a batch, and passes on the records that are no later than those of the previous batches.
-    fn add(&mut self, batch: Vec<u8>, take: &mut dyn FnMut(&Stack<'_>)) {
-        let mut latest = self.limit;
-        let batch = Rc::new(batch);
-        for range in ring::records(&batch) {
-            let Some(record) = parse(&batch[range.clone()]) else { continue };
+    /// Adds a batch. Records that are no later than those of the previous batches can be handled then.
+    pub fn add(&mut self, bytes: Vec<u8>) {
+        self.waiting.drain(..self.next);
+        let (mut latest, before) = (self.limit, self.waiting.len());
+        let batch = self.first + self.batches.len();
+        for range in ring::records(&bytes) {
+            let Some(record) = parse(&bytes[range.clone()]) else { continue };
             let time = match record.kind {
                 UNWOUND => Sample::time(record.body),
                 _ => self.layout.time(&record),
             };
             let time = time.unwrap_or(latest);
             latest = latest.max(time);
-            self.waiting.push(Waiting { time, batch: Rc::clone(&batch), range });
+            self.waiting.push(Waiting { time, batch, range });
         }
-        self.pass_on(self.limit, take);
+        let left = self.waiting.len() - before;
+        if left > 0 {
+            self.batches.push_back(Batch { bytes, left });
+        }
+        self.waiting.sort_by_key(|waiting| waiting.time);
+        self.next = 0;
+        self.ready = self.waiting.partition_point(|waiting| waiting.time <= self.limit);
         self.limit = latest;
     }
 
-    fn pass_on(&mut self, limit: u64, take: &mut dyn FnMut(&Stack<'_>)) {
-        self.waiting.sort_by_key(|waiting| waiting.time);
-        let count = self.waiting.partition_point(|waiting| waiting.time <= limit);
-        let ready: Vec<Waiting> = self.waiting.drain(..count).collect();
-        for Waiting { batch, range, .. } in ready {
-            let Some(record) = parse(&batch[range]) else { continue };
-            if record.kind == UNWOUND {
-                if let Some(sample) = Sample::read(record.body)
-                    && self.members.contains(sample.pid)
-                {
-                    self.count += 1;
-                    let stale = self.in_kernel.as_ref().map(|kernel| kernel.stale(sample.pid, sample.time));
-                    self.session.unwound(&sample, &stale.unwrap_or_default(), take);
-                }
-                continue;
+    /// Whether records can be handled now.
+    pub fn has_ready(&self) -> bool {
+        self.next < self.ready
+    }
+
+    /// Lets all records be handled: no more batches will come.
+    pub fn finish(&mut self) {
+        self.ready = self.waiting.len();
+    }
+
+    /// Handles all records that can be.
+    pub fn pass_on(&mut self, session: &mut Session, take: &mut dyn FnMut(&Stack<'_>)) {
+        while self.step(session, take).is_some() {}
+    }
+
+    /// Handles the next record. `None`: it has to wait, or there is none.
+    pub fn step(&mut self, session: &mut Session, take: &mut dyn FnMut(&Stack<'_>)) -> Option<Told> {
+        if self.next >= self.ready {
+            if let Some(in_kernel) = &mut self.in_kernel {
+                in_kernel.send_processes(session);
             }
-            let event = read(&self.layout, &record);
-            if let Some(event) = event.as_ref().filter(|event| !self.members.admit(event)) {
-                if let Some(in_kernel) = &mut self.in_kernel {
-                    in_kernel.decline(&self.members, event);
-                }
-                continue;
-            }
-            match &event {
-                Some(Event::Sample(_)) => self.count += 1,
-                Some(Event::Lost { count, .. }) => self.lost += count,
-                _ => {}
-            }
-            let number = self.numbers.of(&record);
-            pass_on(self.session, self.in_kernel.as_deref_mut(), (number, event.as_ref()), take);
+            return None;
         }
-        if let Some(in_kernel) = &mut self.in_kernel {
-            in_kernel.send_processes(self.session);
+        let Waiting { batch, range, .. } = self.waiting.get(self.next)?;
+        let (place, range) = (batch - self.first, range.clone());
+        self.next += 1;
+        let batch = self.batches.get_mut(place)?;
+        batch.left -= 1;
+        let bytes = std::mem::take(&mut batch.bytes);
+        let told = parse(&bytes[range]).map_or(Told::Other, |record| self.handle(&record, session, take));
+        if let Some(batch) = self.batches.get_mut(place) {
+            batch.bytes = bytes;
         }
+        while self.batches.front().is_some_and(|batch| batch.left == 0) {
+            self.batches.pop_front();
+            self.first += 1;
+        }
+        Some(told)
+    }
+
+    fn handle(
+        &mut self,
+        record: &Record<'_>,
+        session: &mut Session,
+        take: &mut dyn FnMut(&Stack<'_>),
+    ) -> Told {
+        if record.kind == UNWOUND {
+            if let Some(sample) = Sample::read(record.body)
+                && self.members.contains(sample.pid)
+            {
+                self.samples += 1;
+                let stale = self.in_kernel.as_ref().map(|kernel| kernel.stale(sample.pid, sample.time));
+                session.unwound(&sample, &stale.unwrap_or_default(), take);
+            }
+            return Told::Other;
+        }
+        let event = read(&self.layout, record);
+        if let Some(event) = event.as_ref().filter(|event| !self.members.admit(event)) {
+            if let Some(in_kernel) = &mut self.in_kernel {
+                in_kernel.decline(&self.members, event);
+            }
+            return Told::Other;
+        }
+        match &event {
+            Some(Event::Sample(_)) => self.samples += 1,
+            Some(Event::Lost { count, .. }) => self.lost += count,
+            _ => {}
+        }
+        let number = self.numbers.of(record);
+        pass_on(session, self.in_kernel.as_mut(), (number, event.as_ref()), take);
+        event.as_ref().map_or(Told::Other, Told::by)
     }
 }
 

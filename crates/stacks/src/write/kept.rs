@@ -116,6 +116,17 @@ impl Kept {
         title: &str,
     ) -> Self {
         let names = Names::new(&profile, files, kernel, inlined);
+        Self::with_names(profile, names, files, statistics, title)
+    }
+
+    /// A profile whose frames have these names.
+    pub fn with_names(
+        profile: Profile,
+        names: Names,
+        files: &Files,
+        statistics: &Statistics,
+        title: &str,
+    ) -> Self {
         let (modules, report) = (Modules::of(files), statistics.report(files));
         Self { profile, names, modules, report, title: title.to_owned() }
     }
