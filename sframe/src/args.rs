@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "a group of options has no help of its own")]
 
 use super::open::Input;
+use super::rotate::Rotate;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use diagnostics::Color;
 use sframe_format::Version;
@@ -229,6 +230,11 @@ pub struct Record {
     /// kernel does not allow bpf(), a warning says so, and all samples are unwound here.
     #[arg(long)]
     pub bpf: bool,
+    #[command(flatten)]
+    pub rotation: Rotate,
+    /// Programs and libraries that are open at a time; 0: any number [default: 4096 with -a and --cgroup]
+    #[arg(long, value_name = "NUMBER")]
+    pub most_files: Option<u64>,
     #[command(flatten)]
     pub rows: StackRows,
     #[command(flatten)]

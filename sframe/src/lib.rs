@@ -30,6 +30,8 @@ mod readelf_text;
 mod record;
 mod registers;
 mod report;
+mod rotate;
+mod rotation;
 mod rules;
 mod samples;
 mod sampling;

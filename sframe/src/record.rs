@@ -3,19 +3,26 @@
 use super::args::Record;
 use super::open::Problem;
 use super::report::{Outcome, complain, tell, warn};
-use super::sampling::{request, stop_by_signals, stopped};
+use super::rotation::Rotation;
+use super::sampling::{request, rotate_by_signal, stop_by_signals, stopped};
 use super::stack_output::{Plan, settings, write_all};
 use diagnostics::words::count;
 use indicatif::{ProgressBar, ProgressStyle};
 use stacks::kernel::Kernel;
 use stacks::live::{InKernel, Progress, Recorded, Turn, record};
 use stacks::profile::Profile;
+use stacks::session::Stack;
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// The page that the command writes if the user asks for nothing else.
 const PAGE: &str = "stacks.html";
+
+/// Files that are open at a time where everything on a machine, or in a control group, is sampled. Programs
+/// of such a machine need some hundred of them at a time, and the kernel allows a process 65530 mappings.
+const MOST_FILES: u64 = 4096;
 
 /// The share of processor time below which a warning says why.
 const ENOUGH: f64 = 0.9;
@@ -39,31 +46,61 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     if by_default {
         output.output = Some(PathBuf::from(PAGE));
     }
-    let plan = Plan::new(&output, None)?;
     let (request, title) = request(&arguments.target);
+    let mut rotation = Rotation::begin(arguments, &output, &title)?;
+    let plan = Plan::new(&output, None)?;
     let in_kernel = if arguments.bpf { in_kernel() } else { None };
-    let mut profile = Profile::new(plan.wants_addresses());
+    let profile = RefCell::new(Profile::new(plan.wants_addresses()));
     stop_by_signals();
+    if rotation.is_some() {
+        rotate_by_signal();
+    }
     let bar = progress_bar();
     let mut watch = |turn: &mut Turn<'_>| {
         let Progress { samples, lost, elapsed } = turn.progress;
         bar.set_message(format!("{}, {lost} lost, {} s", count(samples, "sample"), elapsed.as_secs()));
         // A thread of its own could do this, but the system may have no thread left.
         bar.tick();
+        if let Some(rotation) = &mut rotation {
+            rotation.turn(turn, &profile);
+        }
     };
-    let settings = settings(&arguments.rows, None, arguments.output.stats.is_some());
-    let recorded =
-        record(&request, settings, in_kernel, stopped(), &mut watch, &mut |stack| profile.add(stack));
+    let mut settings = settings(&arguments.rows, None, arguments.output.stats.is_some());
+    settings.files.bound.files = most_files(arguments);
+    let mut take = |stack: &Stack<'_>| profile.borrow_mut().add(stack);
+    let recorded = record(&request, settings, in_kernel, stopped(), &mut watch, &mut take);
     bar.finish_and_clear();
     let recorded = recorded.map_err(|message| Problem::new(&*title, message))?;
+    warn_of_the_incomplete(&recorded);
+    let profile = profile.into_inner();
+    match rotation {
+        Some(rotation) => rotation.end(profile, &recorded)?,
+        None => write_one(&plan, profile, &recorded, (&title, by_default))?,
+    }
+    Ok(recorded.status.and_then(|status| u8::try_from(status).ok()).unwrap_or(0))
+}
+
+/// Writes the only file, or files, of a recording.
+fn write_one(
+    plan: &Plan<'_>,
+    mut profile: Profile,
+    recorded: &Recorded,
+    (title, by_default): (&str, bool),
+) -> Result<(), Problem> {
     profile.events.clone_from(&recorded.events);
     profile.notes = recorded.statistics.coverage.notes();
-    warn_of_the_incomplete(&recorded);
     let kept = if by_default { keep_earlier(PAGE) } else { "" };
-    let summary = summary(&profile, &recorded);
-    write_all(&plan, profile, &recorded.files, &recorded.statistics, &Kernel::running(), &title)?;
-    tell(&format!("{summary}{}{kept}", places(&plan)));
-    Ok(recorded.status.and_then(|status| u8::try_from(status).ok()).unwrap_or(0))
+    let summary = summary(&profile, recorded);
+    write_all(plan, profile, &recorded.files, &recorded.statistics, &Kernel::running(), title)?;
+    tell(&format!("{summary}{}{kept}", places(plan)));
+    Ok(())
+}
+
+/// How many files may be open at a time. A machine, or a container in which programs come and go, has more
+/// and more of them; samples need few at a time.
+fn most_files(arguments: &Record) -> Option<u64> {
+    let has_many = arguments.target.all || arguments.target.cgroup.is_some();
+    arguments.most_files.or_else(|| has_many.then_some(MOST_FILES)).filter(|&most| most > 0)
 }
 
 /// How complete the samples are.

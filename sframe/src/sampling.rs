@@ -45,6 +45,24 @@ pub fn request(arguments: &Sampled) -> (Request, String) {
     (request, title)
 }
 
+/// Set by SIGUSR2.
+static ROTATE: AtomicBool = AtomicBool::new(false);
+
+/// Whether SIGUSR2 has come since this was asked last.
+pub fn is_asked_to_rotate() -> bool {
+    ROTATE.swap(false, Ordering::Relaxed)
+}
+
+/// Makes SIGUSR2 ask for a new file instead of ending this process.
+pub fn rotate_by_signal() {
+    extern "C" fn rotate(_: libc::c_int) {
+        ROTATE.store(true, Ordering::Relaxed);
+    }
+    let handler = rotate as extern "C" fn(libc::c_int);
+    // SAFETY: the handler only sets a flag.
+    unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
+}
+
 /// Makes Ctrl-C and a request to terminate finish the recording instead of ending this process.
 pub fn stop_by_signals() {
     extern "C" fn stop(_: libc::c_int) {

@@ -5,6 +5,7 @@ use super::args::{RowSources, StackOutput, StackRows, StatsFormat};
 use super::destination::{self, Way};
 use super::open::Problem;
 use super::report;
+use diagnostics::words::count;
 use stacks::files::{Files, Options};
 use stacks::image::Sources;
 use stacks::kernel::Kernel;
@@ -14,8 +15,9 @@ use stacks::session::Settings;
 use stacks::statistics::{Report, Statistics};
 use stacks::write::{Format, Kept, write};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The settings of a session.
@@ -37,6 +39,8 @@ pub struct Plan<'a> {
     format: Format,
     /// `None` is standard output.
     output: Option<&'a Path>,
+    /// Whether files get their names when they are complete.
+    renames: bool,
 }
 
 impl<'a> Plan<'a> {
@@ -72,7 +76,17 @@ impl<'a> Plan<'a> {
             let message = "this form is binary, and this is a terminal; name a file with -o";
             return Err(Problem::new("standard output", message));
         }
-        Ok(Self { arguments, format, output })
+        Ok(Self { arguments, format, output, renames: false })
+    }
+
+    /// The same, with files that get their names when they are complete.
+    pub fn renamed(self) -> Self {
+        Self { renames: true, ..self }
+    }
+
+    /// Whether something goes to standard output.
+    pub fn prints(&self) -> bool {
+        self.output.is_none() && self.format != Format::None
     }
 
     /// Whether the output contains the addresses of frames.
@@ -107,13 +121,13 @@ pub fn write_all(
     kernel: &Kernel,
     title: &str,
 ) -> Result<(), Problem> {
-    warn_of_replaced(files);
     if plan.is_empty() {
+        replaced(files).iter().for_each(|sentence| report::warn(sentence));
         print_statistics(plan, &statistics.report(files));
         return Ok(());
     }
     let kept = Kept::new(profile, (files, kernel), statistics, plan.arguments.inline, title);
-    nameless(&kept.profile, &kept.names, files).iter().for_each(|sentence| report::warn(sentence));
+    warnings(&kept, files).iter().for_each(|sentence| report::warn(sentence));
     write_kept(plan, &kept)?;
     // The process ends now, and the system frees its memory faster than destructors would.
     std::mem::forget(kept);
@@ -125,8 +139,9 @@ pub fn write_all(
 /// # Errors
 /// As [`write_all`].
 pub fn write_kept(plan: &Plan<'_>, kept: &Kept) -> Result<(), Problem> {
-    let &Plan { arguments, format: main, output } = plan;
+    let &Plan { arguments, format: main, output, renames } = plan;
     print_statistics(plan, &kept.report);
+    let write_file = if renames { write_renamed } else { write_file };
     match output {
         Some(path) if main != Format::None => write_file(main, kept, path)?,
         None if main != Format::None => report::write(|output| write(main, kept.named(), output))?,
@@ -150,16 +165,47 @@ fn print_statistics(plan: &Plan<'_>, report: &Report) {
     }
 }
 
-/// Tells of each path that leads to another file than the one that was mapped.
-fn warn_of_replaced(files: &Files) {
+/// What makes the stacks of a profile worse than they could be: files that were replaced, or have no names.
+pub fn warnings(kept: &Kept, files: &Files) -> Vec<String> {
+    let mut all = replaced(files);
+    all.extend(nameless(&kept.profile, &kept.names, files));
+    all
+}
+
+/// Names each path that leads to another file than the one that was mapped.
+fn replaced(files: &Files) -> Vec<String> {
     let reasons = files.iter().filter_map(|(_, file)| Some((&*file.path, file.replaced()?)));
-    for (path, reason) in reasons.collect::<BTreeMap<_, _>>() {
-        report::warn(&format!("{path}: {reason}; its frames have offsets for names"));
-    }
+    let reasons: BTreeMap<_, _> = reasons.collect();
+    reasons
+        .iter()
+        .map(|(path, reason)| format!("{path}: {reason}; its frames have offsets for names"))
+        .collect()
+}
+
+/// How complete the samples of a profile are.
+pub fn summary(kept: &Kept) -> String {
+    let whole = kept.profile.rows.iter().filter(|row| row.end.is_rooted()).count();
+    let samples = count(kept.profile.rows.len() as u64, "sample");
+    format!("{samples}, {whole} from the root on")
 }
 
 fn write_file(format: Format, kept: &Kept, path: &Path) -> Result<(), Problem> {
     write_whole(path, |file| write(format, kept.named(), file))
+}
+
+/// Writes a file beside its place, and puts it there when it is complete.
+fn write_renamed(format: Format, kept: &Kept, path: &Path) -> Result<(), Problem> {
+    let failed = |error: io::Error| problem(path, format!("cannot write: {error}"));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    // The process's umask decides about a new file.
+    builder.prefix(".sframe-").suffix(".new").permissions(Permissions::from_mode(0o666));
+    let file = builder.tempfile_in(folder).map_err(failed)?;
+    let mut buffer = BufWriter::with_capacity(1 << 18, file.as_file());
+    write(format, kept.named(), &mut buffer).and_then(|()| buffer.flush()).map_err(failed)?;
+    drop(buffer);
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
 }
 
 /// Writes a file by a function.

@@ -165,3 +165,94 @@ fn code_that_gdb_is_told_of_has_names_and_frames() {
     let (called, all) = (all.clone().filter(called).count(), all.count());
     assert!(called > 0 && called * 10 >= all * 8, "{called} of {all}: {}", recorded.said);
 }
+
+/// Names of files, with their contents.
+type Written = Vec<(String, Vec<u8>)>;
+
+/// The files of a recording with these options, in the order of their names, and what was said. `None`: the
+/// kernel does not allow it.
+fn rotated(options: &[&str], script: &str) -> Option<(Written, String)> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sframe"));
+    command.current_dir(folder.path()).arg("record").args(options).args(["--", "sh", "-c", script]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code() == Some(2)
+        && ["does not allow", "takes no samples"].iter().any(|no| said.contains(no))
+    {
+        return None;
+    }
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let entries = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
+    let mut files: Written = entries
+        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()))
+        .collect();
+    files.sort();
+    Some((files, said))
+}
+
+const BUSY: &str = "timeout 2.6 sh -c 'while :; do :; done'; exit 3";
+
+#[test]
+fn one_file_follows_another_and_no_sample_is_lost() {
+    let options = ["--rotate", "1s", "--stats=json", "-o", "s.json", "--html", "s.html"];
+    let Some((files, said)) = rotated(&options, BUSY) else { return };
+    let is = |ending: &'static str| files.iter().filter(move |(name, _)| name.ends_with(ending));
+    let (profiles, pages): (Vec<_>, Vec<_>) = (is("Z.json").collect(), is("Z.html").collect());
+    assert_eq!(profiles.len() + pages.len(), files.len(), "nothing else: {files:?}");
+    assert_eq!(profiles.len(), pages.len());
+    assert!((2..=4).contains(&profiles.len()), "{said}");
+    assert!(pages.iter().all(|(_, page)| page.ends_with(b"</html>\n")), "{said}");
+    let profiles: Vec<Vec<Value>> =
+        profiles.iter().map(|(_, file)| serde_json::from_slice(file).unwrap()).collect();
+    // Each has its own statistics.
+    let reports: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let counts: Vec<_> = reports.iter().map(|report| report["samples"].as_u64().unwrap()).collect();
+    assert_eq!(counts, profiles.iter().map(|profile| profile.len() as u64).collect::<Vec<_>>());
+    let sum = |name: &str| -> f64 {
+        reports.iter().map(|report| report["coverage"][name].as_f64().unwrap_or(0.0)).sum()
+    };
+    let (share, lost) = (sum("sampled_seconds") / sum("processor_seconds"), said.contains("\"lost\":0"));
+    assert!(!lost || (0.8..1.3).contains(&share), "{share}: {said}");
+    let times: Vec<f64> = profiles.iter().flatten().filter_map(|sample| sample["time"].as_f64()).collect();
+    assert!(!times.is_empty() && times.is_sorted(), "each begins where the one before ended");
+    let functions = |profile: &Vec<Value>| profile.iter().any(|sample| sample["process"] == "sh");
+    assert!(profiles.iter().all(functions), "{said}");
+}
+
+#[test]
+fn a_signal_begins_another_file_and_old_ones_are_removed() {
+    // The shell's parent is the recorder.
+    let script = "i=0; while [ $i -lt 4 ]; do kill -USR2 $PPID; timeout 0.4 sh -c 'while :; do :; done'; i=$((i + 1)); done; exit 3";
+    let Some((files, said)) = rotated(&["--rotate", "signal", "-o", "s.folded"], script) else { return };
+    assert!((4..=5).contains(&files.len()), "{said}");
+    assert!(files.iter().all(|(name, _)| name.starts_with("s-2") && name.ends_with(".folded")));
+    let options = ["--rotate", "signal", "--keep", "2", "-o", "s.pb.gz"];
+    let Some((files, said)) = rotated(&options, script) else { return };
+    assert_eq!(files.len(), 2, "{said}");
+    assert!(said.matches(" from the root on").count() >= 4, "{said}");
+    assert!(files.iter().all(|(name, bytes)| name.ends_with(".pb.gz") && !bytes.is_empty()));
+    // The names of those that stay are the last ones that were said.
+    let last = said.lines().rev().find(|line| line.contains(".pb.gz")).unwrap();
+    assert!(files.iter().any(|(name, _)| last.contains(name)), "{last}: {files:?}");
+    let size = ["--rotate", "64K", "-F", "20000", "-o", "s.folded"];
+    let Some((files, said)) = rotated(&size, BUSY) else { return };
+    assert!(files.len() > 1, "{said}");
+}
+
+#[test]
+fn wrong_rotations_are_refused() {
+    let said = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sframe"));
+        let output = command.arg("record").args(words).args(["--", "true"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(said(&["--rotate", "10"]).contains("expected a time (60s, 10m, 2h, 1d)"));
+    assert!(said(&["--rotate", "0s"]).contains("expected 1s or more"));
+    assert!(said(&["--rotate", "1s", "--keep", "0"]).contains("expected 1 or more"));
+    assert!(said(&["--keep", "2"]).contains("--rotate"));
+    assert!(said(&["--rotate", "1s", "--format", "json"]).contains("name one with -o or --html"));
+    assert!(said(&["--rotate", "1s", "-o", "/dev/null", "--format", "json"]).contains("no file"));
+    assert!(said(&["--rotate", "1s", "-o", "/nowhere/s.html"]).contains("/nowhere"));
+}
