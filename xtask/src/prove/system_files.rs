@@ -1,5 +1,6 @@
 //! Well-known large files of the system, for proofs about frames.
 
+use super::packages;
 use crate::commands::output;
 use crate::peers;
 use anyhow::Result;
@@ -28,24 +29,60 @@ pub const S390X_FILES: [(&str, &[&str]); 2] = [
     ("libstdc++, s390x", &["$S390X", "lib", "libstdc++.so.6"]),
 ];
 
+/// Large files of the distribution for the other machines: of which package, with which of its dependencies,
+/// by the start of their names, and where they are.
+const PACKAGED: [(&str, &str, &str, &[&str]); 8] = [
+    ("libLLVM", "libllvm15", "", &["usr/lib", "?", "libLLVM-?.so.1"]),
+    ("libclang-cpp", "libclang-cpp14", "", &["usr/lib/llvm-14/lib", "libclang-cpp.so.?"]),
+    ("librustc_driver", "rustc", "libstd-rust", &["usr/lib", "?", "librustc_driver-?.so"]),
+    ("cargo", "cargo", "", &["usr/bin", "cargo"]),
+    ("cc1", "cpp-12", "", &["usr/lib/gcc", "?", "12", "cc1"]),
+    ("libpython", "libpython3.11", "", &["usr/lib", "?", "libpython3.?.so.1.0"]),
+    ("libjvm", "openjdk-17-jre-headless", "", &["usr/lib/jvm", "?", "lib/server/libjvm.so"]),
+    ("libnode", "libnode108", "", &["usr/lib", "?", "libnode.so.?"]),
+];
+
+/// The machines that packages are for, with the distribution's names.
+const OTHER_MACHINES: [(&str, &str); 2] = [("AArch64", "arm64"), ("s390x", "s390x")];
+
+/// The files of packages for other machines: unpacked, outside the repository, when they are first asked for. A
+/// file is `None` if this distribution has no such package.
+pub fn packaged() -> impl Iterator<Item = (String, Option<PathBuf>)> {
+    OTHER_MACHINES.into_iter().flat_map(|(machine, debian)| {
+        PACKAGED.into_iter().map(move |(name, package, follow, parts)| {
+            let root = packages::unpack(debian, package, follow).ok();
+            (format!("{name}, {machine}"), root.and_then(|root| last(vec![root], parts)))
+        })
+    })
+}
+
 /// The newest file of that name on this machine.
 ///
 /// # Errors
 /// `rustc` does not run.
 pub fn find(parts: &[&str]) -> Result<Option<PathBuf>> {
-    let mut paths = vec![PathBuf::new()];
+    let (first, rest) = parts.split_first().unwrap_or((&"", &[]));
+    let start = match *first {
+        "$SYSROOT" => output(Command::new("rustc").args(["--print", "sysroot"]))?.trim().into(),
+        "$AARCH64" => peers::sysroot("aarch64-linux-gnu"),
+        "$S390X" => peers::sysroot("s390x-linux-gnu"),
+        folder => folder.into(),
+    };
+    Ok(last(vec![start], rest))
+}
+
+/// The last file, in the order of paths, to which the parts lead from these folders.
+fn last(mut paths: Vec<PathBuf>, parts: &[&str]) -> Option<PathBuf> {
     for part in parts {
-        paths = match *part {
-            "$SYSROOT" => vec![output(Command::new("rustc").args(["--print", "sysroot"]))?.trim().into()],
-            "$AARCH64" => vec![peers::sysroot("aarch64-linux-gnu")],
-            "$S390X" => vec![peers::sysroot("s390x-linux-gnu")],
-            _ if !part.contains('?') => paths.into_iter().map(|path| path.join(part)).collect(),
-            _ => paths.iter().flat_map(|path| fitting(path, part)).collect(),
+        paths = if part.contains('?') {
+            paths.iter().flat_map(|path| fitting(path, part)).collect()
+        } else {
+            paths.into_iter().map(|path| path.join(part)).collect()
         };
     }
     paths.retain(|path| path.is_file());
     paths.sort();
-    Ok(paths.pop())
+    paths.pop()
 }
 
 /// The files in a folder whose names match a pattern with a `?`.

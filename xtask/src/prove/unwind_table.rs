@@ -6,7 +6,7 @@
 //! page about these tables shows.
 
 use super::proof::Proof;
-use super::system_files::{FILES, S390X_FILES, find};
+use super::system_files::{FILES, S390X_FILES, find, packaged};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -81,9 +81,14 @@ pub fn unwind_table(proof: &mut Proof, sframe: &Path) -> Result<()> {
         "| file | functions | with a personality routine | `.eh_frame` + header | table, and frames that stay | for a function | \
          share | frames that stay | addresses compared |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     )?;
-    let (mut all, mut reasons, mut missing) = (Sum::default(), BTreeMap::<String, u64>::new(), Vec::new());
+    let (mut machines, mut reasons, mut missing) =
+        (BTreeMap::<String, Sum>::new(), BTreeMap::<String, u64>::new(), Vec::new());
+    let mut files = Vec::new();
     for (name, parts) in FILES.into_iter().chain(S390X_FILES) {
-        let Some(path) = find(parts)? else {
+        files.push((name.to_owned(), find(parts)?));
+    }
+    for (name, path) in files.into_iter().chain(packaged()) {
+        let Some(path) = path else {
             missing.push(name);
             continue;
         };
@@ -92,10 +97,16 @@ pub fn unwind_table(proof: &mut Proof, sframe: &Path) -> Result<()> {
             *reasons.entry(reason.clone()).or_default() += count;
         }
         let sum = Sum::of(&report);
-        proof.note(sum.row(name))?;
-        all.add(&sum);
+        proof.note(sum.row(&name))?;
+        let machine = name.split_once(", ").map_or("x86-64", |(_, machine)| machine);
+        machines.entry(machine.to_owned()).or_default().add(&sum);
     }
-    proof.note(all.row("all"))?;
+    let mut all = Sum::default();
+    for (machine, sum) in &machines {
+        proof.note(sum.row(&format!("**all, {machine}**")))?;
+        all.add(sum);
+    }
+    proof.note(all.row("**all**"))?;
     if !missing.is_empty() {
         proof.note(format!("\nNot on this machine: {}.", missing.join("; ")))?;
     }
