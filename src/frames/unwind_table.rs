@@ -19,10 +19,11 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use sframe_format::CompactTable;
-use sframe_format::cfi::{CfiFunction, CfiRow};
-use sframe_format::compact::{Builder, Comparison, MAX_PERSONALITIES, PlacedFunction, ShapeId, WholeShapes};
-use sframe_format::derive::{CfiHead, CfiReader, CfiReason, CfiSource, Pointer};
-use std::borrow::Cow;
+use sframe_format::cfi::NumberedFunction;
+use sframe_format::compact::{
+    Agreed, Builder, Comparison, MAX_PERSONALITIES, PlacedFunction, ShapeId, WholeShapes,
+};
+use sframe_format::derive::{CfiHead, CfiReader, CfiReason, CfiSource, CfiStates, Pointer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
@@ -31,6 +32,8 @@ use zerocopy::byteorder::ByteOrder;
 /// The least number of objects that one job encodes. Jobs do not share what they know, so each should be as
 /// large as the number of threads allows.
 const BATCH: usize = 32;
+/// The least number of shapes that one job compares, for the same reason.
+const SHAPES: usize = 4096;
 
 /// Why an FDE stays.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,6 +85,10 @@ pub struct TabledFunction {
     pub shape: ShapeId,
     /// Number of its personality routine in [`UnwindTable::personalities`].
     pub personality: Option<u32>,
+    /// Bytes of its code.
+    pub size: u32,
+    /// Bytes of the FDE's instructions, with which the FDE ends.
+    pub instructions: u32,
 }
 
 /// A personality routine: the object and the CIE whose relocation names it.
@@ -156,6 +163,9 @@ impl UnwindTable {
 /// The functions of some objects.
 struct Part<'a> {
     builder: Builder,
+    states: CfiStates<'a>,
+    /// The function that is read.
+    function: NumberedFunction,
     /// The shapes of functions without and with language-specific data, by what their rows depend on. Most
     /// functions begin and end like others, so few FDEs are read to the end.
     shapes: HashMap<CfiSource<'a>, [Option<ShapeId>; 2], FixedState>,
@@ -266,6 +276,8 @@ impl<'a> Part<'a> {
     fn new<T: Target>() -> Self {
         Self {
             builder: Builder::whole(T::SFRAME_ABI),
+            states: CfiStates::new(T::SFRAME_ABI),
+            function: NumberedFunction::default(),
             shapes: HashMap::default(),
             functions: Vec::new(),
             personalities: Personalities::default(),
@@ -302,52 +314,61 @@ impl<'a> Part<'a> {
                 if !is_live(sections, fde) || fde.is_empty {
                     continue;
                 }
-                match self.add(link, file, section, fde, &mut reader) {
-                    Ok((shape, personality)) => {
-                        self.functions.push(TabledFunction { file, fde: row, shape, personality });
-                    }
+                match self.add(link, (file, row), section, fde, &mut reader) {
+                    Ok(function) => self.functions.push(function),
                     Err(reason) => self.kept.push((reason, file, row)),
                 }
             }
         }
     }
 
-    /// Adds the function of an FDE: its shape, and the number of its personality routine.
+    /// Adds the function of an FDE, which is the row `row` of a file.
     fn add<T: Target>(
         &mut self,
         link: &Resolved<'_, T>,
-        file: FileId,
+        (file, row): (FileId, u32),
         section: &FrameSection<'_, T::E>,
         fde: &Fde,
         reader: &mut CfiReader<'a>,
-    ) -> Result<(ShapeId, Option<u32>), Stays> {
+    ) -> Result<TabledFunction, Stays> {
         if !fde.function.is_some() {
             return Err(Stays::NoCode);
         }
-        let at = fde.offset as usize;
-        let head = reader.head(at).map_err(Stays::Says)?.ok_or(Stays::Relocations)?;
+        let head = reader.head(fde.offset as usize).map_err(Stays::Says)?.ok_or(Stays::Relocations)?;
         if head.source.size > link.input_size(fde.function) {
             return Err(Stays::BeyondSection);
         }
         let known = self.shapes.get(&head.source).copied();
-        let read = if known.is_none() { reader.read(at).map_err(Stays::Says)? } else { None };
+        if known.is_none() {
+            self.states.read(&head, &mut self.function).map_err(Stays::Says)?;
+        }
         let own = &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize];
         let has_lsda = expect_pointers(link, section, own, &head)?;
         let personality = match head.personality {
             Some(pointer) => Some(self.personality(link, file, section, fde, &pointer)?),
             None => None,
         };
-        if let Some(shape) = known.and_then(|shapes| shapes[usize::from(has_lsda)]) {
-            return Ok((shape, personality));
-        }
-        let read = match read {
-            Some(read) => read,
-            None => reader.read(at).map_err(Stays::Says)?.ok_or(Stays::Relocations)?,
+        let shape = match known.and_then(|shapes| shapes[usize::from(has_lsda)]) {
+            Some(shape) => shape,
+            None => self.shape(&head, has_lsda, known.is_none())?,
         };
-        let function = encoded_form(read.function, has_lsda);
-        let shape = self.builder.add_whole(&function).map_err(|_| Stays::NoForm)?;
+        let size = u32::try_from(head.source.size).map_err(|_| Stays::Says(CfiReason::Size))?;
+        let instructions = head.instructions_size() as u32;
+        Ok(TabledFunction { file, fde: row, shape, personality, size, instructions })
+    }
+
+    /// The shape of an FDE of which none is known yet. `is_read`: the function is read already.
+    fn shape(&mut self, head: &CfiHead<'a>, has_lsda: bool, is_read: bool) -> Result<ShapeId, Stays> {
+        let Self { states, function, builder, .. } = self;
+        if !is_read {
+            states.read(head, function).map_err(Stays::Says)?;
+        }
+        if !has_lsda {
+            states.rows_mut().drop_arguments(function);
+        }
+        let shape = builder.add_whole(function, states.rows()).map_err(|_| Stays::NoForm)?;
         self.shapes.entry(head.source).or_default()[usize::from(has_lsda)] = Some(shape);
-        Ok((shape, personality))
+        Ok(shape)
     }
 
     fn personality<T: Target>(
@@ -412,50 +433,76 @@ pub fn has_lsda<E: ByteOrder>(frames: &FileFrames<'_, E>, function: &TabledFunct
     fde.end_relocation - fde.first_relocation > 1
 }
 
-/// What the table says of a function. Only landing pads need the sizes of arguments, and only functions with
-/// data have any, so others lose them.
-fn encoded_form(function: &CfiFunction, has_lsda: bool) -> Cow<'_, CfiFunction> {
-    if has_lsda || function.rows.iter().all(|row| row.args_size == 0) {
-        return Cow::Borrowed(function);
+/// Compares functions of a table with their FDEs, which it reads anew.
+struct Check<'a> {
+    states: CfiStates<'a>,
+    function: NumberedFunction,
+    agreed: Agreed,
+    /// The section of the last function. Most functions of a section follow each other.
+    reader: Option<(&'a [u8], CfiReader<'a>)>,
+}
+
+impl<'a> Check<'a> {
+    fn new<T: Target>() -> Self {
+        let (function, agreed, reader) = Default::default();
+        Self { states: CfiStates::new(T::SFRAME_ABI), function, agreed, reader }
     }
-    let mut rows: Vec<CfiRow> = Vec::with_capacity(function.rows.len());
-    for row in &function.rows {
-        let row = CfiRow { args_size: 0, ..row.clone() };
-        if rows.last().is_none_or(|last| !last.says_same(&row)) {
-            rows.push(row);
+
+    /// Whether the table says of the code at `address` what the FDE of a function says.
+    fn says_same<T: Target>(
+        &mut self,
+        comparison: &Comparison<'_>,
+        frames: &FileFrames<'a, T::E>,
+        function: &TabledFunction,
+        address: u64,
+    ) -> bool {
+        let bytes = frames.section_of_fde(function.fde).bytes;
+        let reader = match &mut self.reader {
+            Some((of, reader)) if std::ptr::eq(*of, bytes) => reader,
+            other => &mut other.insert((bytes, CfiReader::new(T::SFRAME_ABI, bytes, 0))).1,
+        };
+        let Ok(Some(head)) = reader.head(frames.fdes[function.fde as usize].offset as usize) else {
+            return false;
+        };
+        let Self { states, function: read, agreed, .. } = self;
+        if states.read(&head, read).is_err() {
+            return false;
         }
+        if !has_lsda(frames, function) {
+            states.rows_mut().drop_arguments(read);
+        }
+        comparison.says_same(address, read, states.rows(), agreed).unwrap_or(false)
     }
-    Cow::Owned(CfiFunction { rows, ..*function })
 }
 
 /// The shapes that do not say what an FDE says: each is decoded again and compared.
 fn wrong_shapes<T: Target>(table: &UnwindTable, frames: &Frames<'_, T::E>) -> BTreeSet<ShapeId> {
     let first = first_of_each_shape(&table.functions);
-    let reader = |function: &TabledFunction| {
-        let frames = &frames.files[function.file.index()];
-        let bytes = frames.section_of_fde(function.fde).bytes;
-        let reader = CfiReader::new(T::SFRAME_ABI, bytes, 0);
-        (reader, frames.fdes[function.fde as usize].offset as usize, frames)
-    };
     // One function of each shape, behind one another.
     let mut at = 0;
-    let mut placed = Vec::with_capacity(first.len());
-    for function in &first {
-        let (mut reader, offset, _) = reader(function);
-        let size = reader.head(offset).ok().flatten().map_or(0, |head| head.source.size);
-        placed.push(PlacedFunction { address: at, shape: function.shape, handler: None });
-        at += size.max(1);
-    }
+    let placed = first.iter().map(|function| {
+        let address = at;
+        at += u64::from(function.size.max(1));
+        PlacedFunction { address, shape: function.shape, handler: None }
+    });
+    let placed: Vec<PlacedFunction> = placed.collect();
     let bytes = table.shapes.to_bytes(0, &[], &placed).unwrap_or_default();
     let decoded = CompactTable::parse(&bytes[..], 0).ok();
     let comparison = decoded.as_ref().and_then(|table| Comparison::new(table).ok().flatten());
-    let wrong = first.par_iter().zip(&placed).filter(|(function, place)| {
-        let (mut reader, offset, frames) = reader(function);
-        let (Some(comparison), Ok(Some(read))) = (&comparison, reader.read(offset)) else { return true };
-        let expected = encoded_form(read.function, has_lsda(frames, function));
-        !comparison.says_same(place.address, &expected).unwrap_or(false)
+    let Some(comparison) = comparison else {
+        return first.iter().map(|function| function.shape).collect();
+    };
+    let part = first.len().div_ceil(rayon::current_num_threads()).max(SHAPES);
+    let parts = first.par_chunks(part).zip(placed.par_chunks(part));
+    let wrong = parts.flat_map_iter(|(functions, placed)| {
+        let mut check = Check::new::<T>();
+        let wrong = functions.iter().zip(placed).filter(|(function, place)| {
+            let frames = &frames.files[function.file.index()];
+            !check.says_same::<T>(&comparison, frames, function, place.address)
+        });
+        wrong.map(|(function, _)| function.shape).collect::<Vec<ShapeId>>()
     });
-    wrong.map(|(function, _)| function.shape).collect()
+    wrong.collect()
 }
 
 /// One function of each shape, by shape.

@@ -10,11 +10,14 @@ use super::unwind_table::replaces;
 use crate::arch::Target;
 use crate::cli::Strip;
 use crate::elf::consts as elf;
-use crate::frames::FrameSection;
+use crate::frames::UnwindTable;
 use crate::frames::unwind_table::TabledFunction;
+use crate::ids::FileId;
 use crate::phase::{Live, Placed};
+use crate::region::Region;
 use crate::tables::section::{Kind, SyntheticSection, WORD};
 use hashbrown::HashMap;
+use rayon::prelude::*;
 use sframe_format::derive::{CfiParts, CfiReader};
 use zerocopy::byteorder::{ByteOrder, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -34,6 +37,8 @@ struct FdeHead<E: ByteOrder> {
 
 /// Bytes of an [`FdeHead`].
 const FDE_HEAD: usize = 24;
+/// The number of FDEs that one job writes.
+const FDES_PER_JOB: usize = 1 << 13;
 
 /// `.debug_frame`.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
@@ -45,11 +50,12 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
                 SyntheticSection::new(Kind::DebugFrame, b".debug_frame", elf::SHT_PROGBITS, 0, WORD);
             wanted.then_some(section).into()
         }),
-        size: Size::Numbered(|link| bytes(for_each(link, |_| {}))),
+        size: Size::Numbered(|link| bytes(Plan::new(link).map_or(0, |plan| plan.size))),
         grow: Grow::Never,
-        write: Write::Bytes(|link, section, out| {
-            let before = offset_in_output(link, section.id);
-            for_each(link, |record| write_record(link, before, &record, out));
+        write: Write::Jobs(|link, section, out| {
+            if let Some(plan) = Plan::new(link) {
+                plan.write(link, offset_in_output(link, section.id), out);
+            }
         }),
     }
 }
@@ -60,58 +66,91 @@ fn offset_in_output<T: Target>(link: &Placed<'_, T>, id: crate::ids::SectionId) 
     link.section_address(id).wrapping_sub(start)
 }
 
-/// A record, by its offset in the section.
-struct Record<'r> {
-    offset: u64,
-    size: usize,
-    parts: &'r CfiParts,
-    instructions: &'r [u8],
-    /// The function of an FDE, and the offset of its CIE.
-    fde: Option<(&'r TabledFunction, u64)>,
-}
-
-/// What makes CIEs equal. FDEs of one CIE follow each other, so most need no look-up.
+/// What makes CIEs equal: factors, the column of the return address, flags and instructions.
 type CieKey<'r> = (u64, i64, u16, bool, bool, &'r [u8]);
 
-/// Calls `visit` for each record, in order. Returns the size of all.
-fn for_each<T: Target>(link: &Live<'_, T>, mut visit: impl FnMut(Record<'_>)) -> u64 {
-    let Some(table) = link.unwind_table.as_ref().filter(|table| table.replaces) else { return 0 };
-    let mut at = 0;
-    let mut known: HashMap<CieKey<'_>, u64> = HashMap::new();
-    for (file, rows) in table.of_file.iter().enumerate() {
-        let frames = &link.frames.files[file];
-        let mut reader: Option<(&FrameSection<'_, T::E>, CfiReader<'_>)> = None;
-        let mut last: Option<(u32, u64)> = None;
-        for function in &table.functions[rows.start as usize..rows.end as usize] {
-            let section = frames.section_of_fde(function.fde);
-            let (_, reader) = match &mut reader {
-                Some(reader) if reader.0.index == section.index => reader,
-                other => other.insert((section, CfiReader::new(T::SFRAME_ABI, section.bytes, 0))),
-            };
-            let Some(parts) = reader.parts(frames.fdes[function.fde as usize].offset as usize) else {
-                continue;
-            };
-            let row = frames.fdes[function.fde as usize].cie;
-            let cie = match last {
-                Some((known, offset)) if known == row => offset,
-                _ => {
-                    let initial = &section.bytes[parts.initial.clone()];
-                    *known.entry(key(&parts, initial)).or_insert_with(|| {
-                        let size = padded(cie_head::<T>(&parts).len() + initial.len());
-                        visit(Record { offset: at, size, parts: &parts, instructions: initial, fde: None });
-                        at += size as u64;
-                        at - size as u64
-                    })
-                }
-            };
-            last = Some((row, cie));
-            let instructions = &section.bytes[parts.instructions.clone()];
-            let size = padded(FDE_HEAD + instructions.len());
-            visit(Record { offset: at, size, parts: &parts, instructions, fde: Some((function, cie)) });
-            at += size as u64;
+/// The records of the section: the different CIEs, and behind them the FDEs in the order of the table's
+/// functions.
+struct Plan<'r> {
+    table: &'r UnwindTable,
+    /// The CIEs and their instructions.
+    cies: Vec<(CfiParts, &'r [u8])>,
+    /// The offset of the CIE that stands for a CIE of an object.
+    cie_of: HashMap<(FileId, u32), u64>,
+    /// Bytes of the CIEs, and of the section.
+    cies_size: u64,
+    size: u64,
+}
+
+impl<'r> Plan<'r> {
+    /// `None`: no FDE left `.eh_frame`.
+    fn new<T: Target>(link: &'r Live<'_, T>) -> Option<Self> {
+        let table = link.unwind_table.as_ref().filter(|table| table.replaces)?;
+        let (cies, cie_of) = (Vec::new(), HashMap::new());
+        let mut plan = Self { table, cies, cie_of, cies_size: 0, size: 0 };
+        let mut offsets: HashMap<CieKey<'r>, u64> = HashMap::new();
+        let mut last = None;
+        for function in &table.functions {
+            plan.size += fde_size(function);
+            let cie = (function.file, cie_row(link, function));
+            if last.replace(cie) != Some(cie) && !plan.cie_of.contains_key(&cie) {
+                plan.add_cie(link, cie, function, &mut offsets);
+            }
         }
+        plan.size += plan.cies_size;
+        Some(plan)
     }
-    at
+
+    /// Adds the CIE of a function, unless an equal one is there.
+    fn add_cie<T: Target>(
+        &mut self,
+        link: &'r Live<'_, T>,
+        cie: (FileId, u32),
+        function: &TabledFunction,
+        offsets: &mut HashMap<CieKey<'r>, u64>,
+    ) {
+        let frames = &link.frames.files[function.file.index()];
+        let bytes = frames.section_of_fde(function.fde).bytes;
+        let mut reader = CfiReader::new(T::SFRAME_ABI, bytes, 0);
+        let Some(parts) = reader.parts(frames.fdes[function.fde as usize].offset as usize) else { return };
+        let initial = &bytes[parts.initial.clone()];
+        let offset = *offsets.entry(key(&parts, initial)).or_insert_with(|| {
+            let offset = self.cies_size;
+            self.cies_size += cie_size::<T>(&parts, initial);
+            self.cies.push((parts, initial));
+            offset
+        });
+        self.cie_of.insert(cie, offset);
+    }
+
+    /// Writes the section. `before` is what stands before it in its output section.
+    fn write<T: Target>(&self, link: &Placed<'_, T>, before: u64, mut out: Region<'_>) {
+        out.take_first(self.cies_size).fill(|mut out| {
+            for (parts, initial) in &self.cies {
+                let Some(room) = out.split_off_mut(..cie_size::<T>(parts, initial) as usize) else { return };
+                write_cie::<T>(parts, initial, room);
+            }
+        });
+        let jobs = self.table.functions.chunks(FDES_PER_JOB).map(|functions| {
+            let size = functions.iter().map(fde_size).sum();
+            (functions, out.take_first(size))
+        });
+        let jobs: Vec<(&[TabledFunction], Region<'_>)> = jobs.collect();
+        jobs.into_par_iter().for_each(|(functions, region)| {
+            region.fill(|mut out| {
+                for function in functions {
+                    let Some(room) = out.split_off_mut(..fde_size(function) as usize) else { return };
+                    let cie = self.cie_of.get(&(function.file, cie_row(link, function))).copied();
+                    write_fde(link, before.wrapping_add(cie.unwrap_or(0)), function, room);
+                }
+            });
+        });
+    }
+}
+
+/// The row of a function's CIE in its object.
+fn cie_row<T: Target>(link: &Live<'_, T>, function: &TabledFunction) -> u32 {
+    link.frames.files[function.file.index()].fdes[function.fde as usize].cie
 }
 
 fn key<'r>(parts: &CfiParts, initial: &'r [u8]) -> CieKey<'r> {
@@ -119,9 +158,17 @@ fn key<'r>(parts: &CfiParts, initial: &'r [u8]) -> CieKey<'r> {
     (code_alignment, data_alignment, return_address, signal, key_b, initial)
 }
 
+fn cie_size<T: Target>(parts: &CfiParts, initial: &[u8]) -> u64 {
+    padded(cie_head::<T>(parts).len() + initial.len())
+}
+
+fn fde_size(function: &TabledFunction) -> u64 {
+    padded(FDE_HEAD + function.instructions as usize)
+}
+
 /// The size of a record with zeros behind its instructions, which are instructions without effect.
-fn padded(size: usize) -> usize {
-    size.next_multiple_of(WORD as usize)
+fn padded(size: usize) -> u64 {
+    (size as u64).next_multiple_of(WORD)
 }
 
 /// A CIE's bytes before its instructions, without its length.
@@ -149,37 +196,37 @@ fn cie_head<T: Target>(parts: &CfiParts) -> Vec<u8> {
     head
 }
 
-/// Writes a record. `before` is what stands before the section in its output section.
-fn write_record<T: Target>(link: &Placed<'_, T>, before: u64, record: &Record<'_>, out: &mut [u8]) {
-    let Some(room) = out.get_mut(record.offset as usize..).and_then(|rest| rest.get_mut(..record.size))
-    else {
-        return;
+/// Writes a CIE into its room.
+fn write_cie<T: Target>(parts: &CfiParts, initial: &[u8], room: &mut [u8]) {
+    let length = U32::<T::E>::new(room.len() as u32 - 4);
+    let head = cie_head::<T>(parts);
+    let (room, rest) = room.split_at_mut(head.len());
+    room.copy_from_slice(&head);
+    room[..4].copy_from_slice(length.as_bytes());
+    write_instructions(initial, rest);
+}
+
+/// Writes an FDE into its room. `cie` is the offset of its CIE in the output section.
+fn write_fde<T: Target>(link: &Placed<'_, T>, cie: u64, function: &TabledFunction, room: &mut [u8]) {
+    let frames = &link.frames.files[function.file.index()];
+    let fde = &frames.fdes[function.fde as usize];
+    let section = frames.section_of_fde(function.fde);
+    let relocations = &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize];
+    let start = code_address(link, function.file, relocations).unwrap_or(0);
+    let head = FdeHead::<T::E> {
+        length: U32::new(room.len() as u32 - 4),
+        cie: U32::new(cie as u32),
+        start: U64::new(start),
+        size: U64::new(function.size.into()),
     };
-    let length = U32::<T::E>::new(record.size as u32 - 4);
-    let rest = match record.fde {
-        None => {
-            let head = cie_head::<T>(record.parts);
-            let (room, rest) = room.split_at_mut(head.len());
-            room.copy_from_slice(&head);
-            room[..4].copy_from_slice(length.as_bytes());
-            rest
-        }
-        Some((function, cie)) => {
-            let frames = &link.frames.files[function.file.index()];
-            let fde = &frames.fdes[function.fde as usize];
-            let section = frames.section_of_fde(function.fde);
-            let relocations =
-                &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize];
-            let start = code_address(link, function.file, relocations).unwrap_or(0);
-            let cie = U32::new(before.wrapping_add(cie) as u32);
-            let head =
-                FdeHead::<T::E> { length, cie, start: U64::new(start), size: U64::new(record.parts.size) };
-            let (room, rest) = room.split_at_mut(FDE_HEAD);
-            room.copy_from_slice(head.as_bytes());
-            rest
-        }
-    };
-    let (room, padding) = rest.split_at_mut(record.instructions.len());
-    room.copy_from_slice(record.instructions);
+    let (room, rest) = room.split_at_mut(FDE_HEAD);
+    room.copy_from_slice(head.as_bytes());
+    let end = (fde.offset + fde.size) as usize;
+    write_instructions(&section.bytes[end - function.instructions as usize..end], rest);
+}
+
+fn write_instructions(instructions: &[u8], room: &mut [u8]) {
+    let (room, padding) = room.split_at_mut(instructions.len());
+    room.copy_from_slice(instructions);
     padding.fill(0);
 }

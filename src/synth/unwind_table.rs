@@ -18,8 +18,8 @@ use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use rayon::prelude::*;
 use sframe_format::compact::{Pages, Personality, PlacedFunction, PlacedHandler, WHOLE_SECTION_NAME};
 
-/// Bytes of code that a function has at least, for a first estimate of the size.
-const SMALLEST: u64 = 16;
+/// How functions are aligned, for a first estimate of the size.
+const ALIGNMENT: u64 = 16;
 
 /// `.sframe_unwind`.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
@@ -71,11 +71,13 @@ pub fn replaces<T: Target>(link: &Inputs<'_, T>) -> bool {
     link.config.unwind.table == Some(UnwindTableMode::Replace)
 }
 
-/// A first estimate of the size, as if functions were small and had no language-specific data.
+/// A first estimate of the size, as if all functions lay behind each other. Mostly that is enough, and at
+/// most some pages too much, so that no other round of the layout is needed.
 fn first_guess(table: &UnwindTable) -> u64 {
-    let code = table.functions.len() as u64 * SMALLEST;
-    let pages = Pages::of_ranges(std::iter::once(0..code));
-    table.shapes.size(pages, table.functions.iter().map(|function| function.shape))
+    let code = table.functions.iter().map(|function| u64::from(function.size).next_multiple_of(ALIGNMENT));
+    let pages = Pages::of_ranges(std::iter::once(0..code.sum()));
+    let functions = table.functions.iter().map(|function| (function.shape, function.personality.is_some()));
+    table.shapes.size(pages, table.personalities.len() as u32, functions)
 }
 
 /// The table for a section at `address`.

@@ -21,6 +21,11 @@ pub enum Saved {
 }
 
 #[cfg(feature = "alloc")]
+mod rows;
+
+#[cfg(feature = "alloc")]
+pub use rows::{CfiRows, NumberedFunction};
+#[cfg(feature = "alloc")]
 pub use whole::{CfiFunction, CfiRow};
 
 #[cfg(feature = "alloc")]

@@ -2,8 +2,10 @@
 #![cfg(feature = "alloc")]
 
 use proptest::prelude::*;
-use sframe_format::cfi::{CfiFunction, CfiRow, Saved};
-use sframe_format::compact::{Comparison, Handler, MAX_PERSONALITIES, Personality, write_whole_table};
+use sframe_format::cfi::{CfiFunction, CfiRow, CfiRows, Saved};
+use sframe_format::compact::{
+    Agreed, Comparison, Handler, MAX_PERSONALITIES, Personality, write_whole_table,
+};
 use sframe_format::write::{Inexpressible, LeftOut, Reason};
 use sframe_format::{Abi, CompactTable, ErrorKind};
 
@@ -17,6 +19,11 @@ fn compare(abi: Abi, functions: &Functions, bytes: &[u8]) {
     table.verify().unwrap();
     assert_eq!(table.data(), bytes);
     let comparison = Comparison::new(&table).unwrap().unwrap();
+    let (mut rows, mut agreed) = (CfiRows::default(), Agreed::default());
+    let mut says_same = |start: u64, function: &CfiFunction| {
+        let function = rows.numbered(function);
+        comparison.says_same(start, &function, &rows, &mut agreed).unwrap()
+    };
     for (place, (start, function, handler)) in functions.iter().enumerate() {
         let end =
             functions.get(place + 1).map_or(u64::MAX, |next| next.0).min(start + u64::from(function.size));
@@ -38,9 +45,9 @@ fn compare(abi: Abi, functions: &Functions, bytes: &[u8]) {
             let plain = table.lookup(pc).unwrap().unwrap();
             assert_eq!(plain.rules.signal, function.signal);
         }
-        assert!(comparison.says_same(*start, function).unwrap(), "{start:#x}");
+        assert!(says_same(*start, function), "{start:#x}");
         for other in changes(function) {
-            assert!(!comparison.says_same(*start, &other).unwrap(), "{start:#x}: {other:?}");
+            assert!(!says_same(*start, &other), "{start:#x}: {other:?}");
         }
         if let Some((next, ..)) = functions.get(place + 1) {
             let gap = (end..*next).next();
@@ -190,8 +197,10 @@ proptest! {
         let Ok(table) = CompactTable::parse(&bytes[..], TABLE) else { return Ok(()) };
         let is_valid = table.verify().is_ok();
         if let Ok(Some(comparison)) = Comparison::new(&table) {
+            let (mut rows, mut agreed) = (CfiRows::default(), Agreed::default());
             for (start, function, _) in &functions {
-                let is_same = comparison.says_same(*start, function).unwrap_or(false);
+                let numbered = rows.numbered(function);
+                let is_same = comparison.says_same(*start, &numbered, &rows, &mut agreed).unwrap_or(false);
                 prop_assert!(!is_same || !is_valid || is_said(abi, &table, *start, function));
             }
         }
@@ -316,7 +325,10 @@ fn a_comparison_reports_rules_that_are_missing() {
         damaged[step..step + 2].copy_from_slice(&[bytes[step] | 0xf0, 0xff]);
         let table = CompactTable::parse(&damaged[..], TABLE).unwrap();
         let comparison = Comparison::new(&table).unwrap().unwrap();
-        assert!(comparison.says_same(0x1000, &functions[0].1).is_err(), "{step:#x}");
+        let mut rows = CfiRows::default();
+        let function = rows.numbered(&functions[0].1);
+        let says_same = comparison.says_same(0x1000, &function, &rows, &mut Agreed::default());
+        assert!(says_same.is_err(), "{step:#x}");
     }
 }
 

@@ -45,8 +45,8 @@ const PACKAGED: [(&str, &str, &str, &[&str]); 8] = [
 /// The machines that packages are for, with the distribution's names.
 const OTHER_MACHINES: [(&str, &str); 2] = [("AArch64", "arm64"), ("s390x", "s390x")];
 
-/// The files of packages for other machines: unpacked, outside the repository, when they are first asked for. A
-/// file is `None` if this distribution has no such package.
+/// The files of packages for other machines: unpacked, outside the repository, when they are first asked
+/// for. A file is `None` if this distribution has no such package.
 pub fn packaged() -> impl Iterator<Item = (String, Option<PathBuf>)> {
     OTHER_MACHINES.into_iter().flat_map(|(machine, debian)| {
         PACKAGED.into_iter().map(move |(name, package, follow, parts)| {

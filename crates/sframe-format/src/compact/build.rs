@@ -13,7 +13,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::entries::Entries;
-use super::forms::SeenRows;
+use super::forms::Forms;
 use super::intern::Lists;
 use super::rule::long_bytes;
 use super::shape::{COVERED_BITS, ENDS, FOUR_BYTES, GOES_ON, TWO_BYTES};
@@ -67,17 +67,17 @@ pub struct Builder {
     pub(super) numbers: HashMap<RowRules, u32, FixedState>,
     /// Version 2: the layouts, a byte in each word, and the forms of rows.
     pub(super) layouts: Lists,
-    pub(super) seen: SeenRows,
+    pub(super) forms: Forms,
     runs: Lists,
     /// Number of shapes that contain each run.
     uses: Vec<u32>,
     shapes: Lists,
     /// By [`ShapeId`], four words for each piece: offset, shape, count and stride.
     functions: Lists,
-    /// The rows of the current function: start and number of the rule. `forms`, `run`, `shape` and `pieces`
-    /// are parts of the current function, too.
+    /// The rows of the current function: start and number of the rule. `places` of forms, `run`, `shape` and
+    /// `pieces` are parts of the current function, too.
     pub(super) rows: Vec<(u32, u32)>,
-    pub(super) forms: Vec<(u32, u32)>,
+    pub(super) places: Vec<(u32, u32)>,
     run: Vec<u32>,
     shape: Vec<u32>,
     pub(super) pieces: Vec<u32>,
@@ -106,13 +106,13 @@ impl Builder {
             rules: Vec::new(),
             numbers: HashMap::default(),
             layouts: Lists::default(),
-            seen: SeenRows::default(),
+            forms: Forms::default(),
             runs: Lists::default(),
             uses: Vec::new(),
             shapes: Lists::default(),
             functions: Lists::default(),
             rows: Vec::new(),
-            forms: Vec::new(),
+            places: Vec::new(),
             run: Vec::new(),
             shape: Vec::new(),
             pieces: Vec::new(),
@@ -516,15 +516,16 @@ impl Shapes {
     /// Size in bytes of a table with this many regions, pages and entries.
     pub fn size(&self, pages: Pages, entries: u64) -> u64 {
         let entries = u32::try_from(entries).unwrap_or(u32::MAX);
-        self.header(pages, entries).needed()
+        self.header(pages, entries, WholeHeader::default()).needed()
     }
 
-    fn header(&self, pages: Pages, entries: u32) -> Header {
+    pub(super) fn header(&self, pages: Pages, entries: u32, whole: WholeHeader) -> Header {
+        let whole = WholeHeader { layout_bytes: self.layouts.len() as u32, ..whole };
         Header {
             version: self.version,
             abi: self.abi,
             endian: self.endian,
-            whole: WholeHeader { layout_bytes: self.layouts.len() as u32, ..WholeHeader::default() },
+            whole,
             step_width: self.step_width,
             place_width: self.place_width,
             length: 0,
@@ -556,8 +557,7 @@ impl Shapes {
     /// The header of a table with these entries. Of `whole`, the bytes of layouts are known here.
     pub(super) fn header_of(&self, entries: &Entries, whole: WholeHeader) -> Result<Header, Error> {
         let pages = Pages { regions: entries.regions.len() as u32, pages: entries.pages.len() as u32 };
-        let mut header = self.header(pages, entries.starts.len() as u32);
-        header.whole = WholeHeader { layout_bytes: header.whole.layout_bytes, ..whole };
+        let mut header = self.header(pages, entries.starts.len() as u32, whole);
         let needed = header.needed();
         header.length = u32::try_from(needed)
             .map_err(|_| Error::new(0, ErrorKind::CompactLength { header: u32::MAX, needed }))?;

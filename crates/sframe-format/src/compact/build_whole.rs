@@ -11,7 +11,7 @@ use super::forms::Form;
 use super::handlers::{MOST_ROUTINE, RANK, ROUTINE_SHIFT, WIDE};
 use super::{Handler, MAX_PERSONALITIES, Personality, WHOLE_VERSION, WholeHeader};
 use crate::abi::Abi;
-use crate::cfi::{CfiFunction, CfiRow, Saved};
+use crate::cfi::{CfiFunction, CfiRow, CfiRows, NumberedFunction, Saved};
 use crate::error::{Error, ErrorKind};
 use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Rules, UnwindRules};
 use crate::write::{Inexpressible, LeftOut, Reason, Written};
@@ -25,29 +25,33 @@ impl Builder {
         builder
     }
 
-    /// Adds a function to a table of version 2.
+    /// Adds a function to a table of version 2. `rows` has its rows, and is the same list for all functions.
     ///
     /// # Errors
     /// The function has no bytes, its rows do not ascend, or a row has no form. Nothing is added then.
-    pub fn add_whole(&mut self, function: &CfiFunction) -> Result<ShapeId, Inexpressible> {
+    pub fn add_whole(
+        &mut self,
+        function: &NumberedFunction,
+        rows: &CfiRows,
+    ) -> Result<ShapeId, Inexpressible> {
         if function.size == 0 {
             return Err(Inexpressible { row: None, reason: Reason::RowOutside });
         }
-        if let Some(pair) = function.rows.windows(2).find(|pair| pair[0].start >= pair[1].start) {
-            return Err(Inexpressible { row: Some(pair[1].start), reason: Reason::RowOrder });
+        if let Some(pair) = function.rows.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
+            return Err(Inexpressible { row: Some(pair[1].0), reason: Reason::RowOrder });
         }
-        self.forms.clear();
-        for row in &function.rows {
-            let form = self.seen.form(function, row, |row| rules_of(self.abi, function, row))?;
-            self.forms.push((row.start, form));
+        self.places.clear();
+        for &(start, number) in &function.rows {
+            let make = |row: &CfiRow| rules_of(self.abi, function, start, row);
+            self.places.push((start, self.forms.form(function, number, rows, make)?));
         }
         self.rows.clear();
-        if function.rows.first().is_none_or(|row| row.start > 0) {
+        if function.rows.first().is_none_or(|&(start, _)| start > 0) {
             self.rows.push((0, NO_ROW));
         }
-        for &(start, form) in self.forms.iter().take_while(|&&(start, _)| start < function.size) {
-            let Self { seen, rules, numbers, layouts, .. } = self;
-            let number = seen.number(form, |Form { rules: found, layout }| {
+        for &(start, place) in self.places.iter().take_while(|&&(start, _)| start < function.size) {
+            let Self { forms, rules, numbers, layouts, .. } = self;
+            let number = forms.number(place, |Form { rules: found, layout }| {
                 let layout = layouts.intern(layout).0;
                 number(rules, numbers, RowRules { rules: *found, layout })
             });
@@ -61,9 +65,9 @@ impl Builder {
     }
 }
 
-/// The form of a row.
-fn rules_of(abi: Abi, function: &CfiFunction, row: &CfiRow) -> Result<Form, Inexpressible> {
-    let refuse = || Inexpressible { row: Some(row.start), reason: Reason::NoForm };
+/// The form of a row, which starts at `start` in the function.
+fn rules_of(abi: Abi, function: &NumberedFunction, start: u32, row: &CfiRow) -> Result<Form, Inexpressible> {
+    let refuse = || Inexpressible { row: Some(start), reason: Reason::NoForm };
     let mut others = row.saved.clone();
     let mut take = |register| {
         let place = others.iter().position(|&(other, _)| other == register)?;
@@ -144,10 +148,24 @@ impl WholeShapes {
         builder.finish().map(Self)
     }
 
-    /// Size in bytes of a table of functions with these shapes, which lie on so many pages and have no
-    /// handlers.
-    pub fn size(&self, pages: Pages, functions: impl IntoIterator<Item = ShapeId>) -> u64 {
-        self.0.size(pages, functions.into_iter().map(|function| self.0.entries(function)).sum())
+    /// Size in bytes of a table of these functions, given by their shapes and whether they have handlers, if
+    /// they lie on so many pages, are all there, have so many personality routines, one in each page, and
+    /// have their language-specific data near each other.
+    pub fn size(
+        &self,
+        pages: Pages,
+        personalities: u32,
+        functions: impl IntoIterator<Item = (ShapeId, bool)>,
+    ) -> u64 {
+        let (mut entries, mut whole) = (0, WholeHeader { personalities, ..WholeHeader::default() });
+        for (function, has_handler) in functions {
+            let own = self.0.entries(function);
+            entries += own;
+            whole.continued = whole.continued.saturating_add(own.saturating_sub(1) as u32);
+            whole.handlers += u32::from(has_handler);
+        }
+        whole.lsda_bytes = whole.handlers.saturating_mul(2);
+        self.0.header(pages, u32::try_from(entries).unwrap_or(u32::MAX), whole).needed()
     }
 
     /// The table of functions at these addresses, which must ascend, for a section at `address`. The
@@ -292,12 +310,12 @@ pub fn write_whole_table(
     address: u64,
     functions: &[(u64, CfiFunction, Option<Handler>)],
 ) -> Result<Written, Error> {
-    let mut builder = Builder::whole(abi);
+    let (mut builder, mut rows) = (Builder::whole(abi), CfiRows::default());
     let mut left_out = Vec::new();
     let mut personalities: Vec<Personality> = Vec::new();
     let mut placed = Vec::with_capacity(functions.len());
     for (place, (start, function, handler)) in functions.iter().enumerate() {
-        let shape = match builder.add_whole(function) {
+        let shape = match builder.add_whole(&rows.numbered(function), &rows) {
             Ok(shape) => shape,
             Err(reason) => {
                 left_out.push((place, LeftOut::Inexpressible(reason)));

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::ops::Deref;
 
 use super::{CompactTable, View, WHOLE_VERSION, WholeMatch};
-use crate::cfi::{CfiFunction, CfiRow};
+use crate::cfi::{CfiRow, CfiRows, NumberedFunction};
 use crate::error::{Error, ErrorKind};
 
 /// Compares functions with what a table says of them.
@@ -23,6 +23,21 @@ struct Rule {
     row: CfiRow,
     /// Whether it is that of a signal frame, and whether return addresses are signed with key B.
     flags: (bool, bool),
+}
+
+/// Rules that said what rows say. They belong to one table and one list of rows.
+#[derive(Clone, Debug, Default)]
+pub struct Agreed(Vec<[Option<u32>; CfiRows::KINDS]>);
+
+impl Agreed {
+    /// The rule that last said the same as a row of a function of this kind.
+    fn rule(&mut self, number: u32, kind: usize) -> &mut Option<u32> {
+        let number = number as usize;
+        if self.0.len() <= number {
+            self.0.resize(number + 1, [None; CfiRows::KINDS]);
+        }
+        &mut self.0[number][kind]
+    }
 }
 
 impl<'data> Comparison<'data> {
@@ -46,11 +61,18 @@ impl<'data> Comparison<'data> {
     }
 
     /// Whether the table says of each address of the function at `address` what `function` says, and nothing
-    /// behind it. Handlers are not compared.
+    /// behind it. Handlers are not compared. `rows` has the function's rows. Each pair of a row and a rule is
+    /// compared once: `agreed` has those that say the same.
     ///
     /// # Errors
     /// The table is malformed.
-    pub fn says_same(&self, address: u64, function: &CfiFunction) -> Result<bool, Error> {
+    pub fn says_same(
+        &self,
+        address: u64,
+        function: &NumberedFunction,
+        rows: &CfiRows,
+        agreed: &mut Agreed,
+    ) -> Result<bool, Error> {
         let Some(place) = self.view.place(address).filter(|place| place.offset == 0) else {
             return Ok(false);
         };
@@ -58,17 +80,17 @@ impl<'data> Comparison<'data> {
         if self.view.first_of(first)? != first {
             return Ok(false);
         }
-        let mut expected = Expected { function, row: None, next: 0 };
+        let mut expected = Expected { function, rows, agreed, row: None, next: 0 };
         loop {
             let start = end;
-            let mut rows = self.view.rows(self.view.shape(entry))?;
-            if rows.repeat.is_some() {
+            let mut said = self.view.rows(self.view.shape(entry))?;
+            if said.repeat.is_some() {
                 return Ok(false);
             }
-            while let Some(row) = rows.next_row()? {
+            while let Some(row) = said.next_row()? {
                 let rule = self.rule(row.rule)?;
                 let row_end = start.saturating_add(row.start).saturating_add(row.covered);
-                if !expected.is_said_by(rule, end, row_end) {
+                if !expected.is_said_by(row.rule, rule, end, row_end) {
                     return Ok(false);
                 }
                 end = row_end;
@@ -97,31 +119,44 @@ impl<'data> Comparison<'data> {
 
 /// The rows of a function, from one address to the next.
 struct Expected<'f> {
-    function: &'f CfiFunction,
-    /// The row that holds at the address. `None`: no row has started.
-    row: Option<&'f CfiRow>,
-    /// The number of the row that starts next.
+    function: &'f NumberedFunction,
+    rows: &'f CfiRows,
+    agreed: &'f mut Agreed,
+    /// The number of the row that holds at the address. `None`: no row has started.
+    row: Option<u32>,
+    /// The place of the row that starts next.
     next: usize,
 }
 
 impl Expected<'_> {
-    /// Whether all rows between two offsets say what a rule says.
-    fn is_said_by(&mut self, rule: Option<&Rule>, mut at: u32, end: u32) -> bool {
-        let flags = (self.function.signal, self.function.key_b);
+    /// Whether all rows between two offsets say what a rule says, which has this number.
+    fn is_said_by(&mut self, number: u32, rule: Option<&Rule>, mut at: u32, end: u32) -> bool {
         while at < end {
-            while let Some(row) = self.function.rows.get(self.next).filter(|row| row.start <= at) {
+            while let Some(&(_, row)) = self.function.rows.get(self.next).filter(|row| row.0 <= at) {
                 (self.row, self.next) = (Some(row), self.next + 1);
             }
             let is_same = match (self.row, rule) {
                 (None, None) => true,
-                (Some(row), Some(rule)) => rule.flags == flags && rule.row.says_same(row),
+                (Some(row), Some(rule)) => self.is_same(row, number, rule),
                 _ => false,
             };
             if !is_same {
                 return false;
             }
-            at = self.function.rows.get(self.next).map_or(end, |row| row.start.min(end));
+            at = self.function.rows.get(self.next).map_or(end, |row| row.0.min(end));
         }
         true
+    }
+
+    /// Whether a row says what a rule says.
+    fn is_same(&mut self, row: u32, number: u32, rule: &Rule) -> bool {
+        let agreed = self.agreed.rule(row, self.function.kind());
+        if *agreed == Some(number) {
+            return true;
+        }
+        let flags = (self.function.signal, self.function.key_b);
+        let is_same = rule.flags == flags && rule.row.says_same(self.rows.row(row));
+        *agreed = is_same.then_some(number).or(*agreed);
+        is_same
     }
 }

@@ -91,7 +91,7 @@ pub use build::{Builder, Pages, ShapeId, Shapes, Written, write_table};
 #[cfg(feature = "alloc")]
 pub use build_whole::{PlacedFunction, PlacedHandler, WholeShapes, write_whole_table};
 #[cfg(feature = "alloc")]
-pub use compare::Comparison;
+pub use compare::{Agreed, Comparison};
 pub use handlers::{Handler, Personality};
 pub use layout::SavedRegisters;
 pub use look_up::CompactMatch;

@@ -3,59 +3,14 @@
 //! What compact tables of version 2 cannot say is refused with a reason: expressions, a lost return address,
 //! and augmentations that only few readers know. The caller keeps such FDEs.
 
-use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
 
-use gimli::{CfaRule, RegisterRule};
-
 use super::entries::{Cie, Fde, Frames, Pointer};
-use super::rows::{All, Row, Runner, SIGNED};
-use crate::abi::{Abi, Register};
-use crate::cfi::{CfiFunction, CfiRow, Saved};
-
-/// Why a table cannot replace an FDE.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum CfiReason {
-    /// It or its CIE is malformed, or contains unknown instructions or augmentations.
-    Malformed(alloc::string::String),
-    /// It covers more than 4 GiB.
-    Size,
-    /// The CIE is of a rare kind: GCC 2's, or for tagged frames.
-    Augmentation,
-    /// The return address is not in the ABI's column.
-    ReturnColumn(u16),
-    /// A row has no CFA, or it is an expression.
-    CfaExpression,
-    /// The rule of a register is an expression.
-    Expression(Register),
-    /// The rule of a register has no form in a table.
-    Rule(Register),
-    /// The return address is lost: the outermost frame.
-    Outermost,
-    /// Bytes of arguments on the stack were remembered with the rules, which readers disagree about.
-    ArgsSize,
-    /// An instruction names an address (`DW_CFA_set_loc`).
-    Absolute,
-}
-
-impl fmt::Display for CfiReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(error) => write!(f, "it cannot be read: {error}"),
-            Self::Size => f.pad("it covers more than 4 GiB"),
-            Self::Augmentation => f.pad("its CIE has a rare augmentation"),
-            Self::ReturnColumn(column) => write!(f, "the return address is in column {column}"),
-            Self::CfaExpression => f.pad("a CFA is an expression, or undefined"),
-            Self::Expression(register) => write!(f, "the rule of register {register} is an expression"),
-            Self::Rule(register) => write!(f, "the rule of register {register} has no form in a table"),
-            Self::Outermost => f.pad("the return address is undefined"),
-            Self::ArgsSize => f.pad("arguments' sizes are remembered with the rules"),
-            Self::Absolute => f.pad("an instruction names an address"),
-        }
-    }
-}
+use super::head::CfiHead;
+use super::reason::{CfiReason, malformed};
+use super::states::CfiStates;
+use crate::abi::Abi;
+use crate::cfi::{CfiFunction, CfiRow, NumberedFunction};
 
 /// What an FDE says.
 #[derive(Clone, Copy, Debug)]
@@ -72,31 +27,6 @@ pub struct CfiEntry<'a> {
     pub personality: Option<Pointer>,
     /// Encoding of the pointer to the function.
     pub encoding: gimli::DwEhPe,
-}
-
-/// All of an FDE and its CIE but the rows.
-#[derive(Clone, Copy, Debug)]
-pub struct CfiHead<'data> {
-    /// The pointer to its language-specific data, which may be null.
-    pub lsda: Option<Pointer>,
-    /// The pointer to the personality routine, in the CIE.
-    pub personality: Option<Pointer>,
-    /// Encoding of the pointer to the function.
-    pub encoding: gimli::DwEhPe,
-    /// What the rows depend on.
-    pub source: CfiSource<'data>,
-}
-
-/// What the rows of an FDE depend on: those with equal sources are equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CfiSource<'data> {
-    /// Bytes of code.
-    pub size: u64,
-    alignments: (u64, i64),
-    return_address: Register,
-    /// Signal frame, key B, a rare augmentation.
-    flags: [bool; 3],
-    instructions: [&'data [u8]; 2],
 }
 
 /// The parts of an FDE and its CIE that `.debug_frame` holds, too.
@@ -125,12 +55,9 @@ pub struct CfiReader<'data> {
     frames: Frames<'data>,
     /// FDEs of one CIE follow each other, so the CIE is read once for them.
     known: Option<Cie<'data>>,
-    runner: Runner<All>,
-    /// Offset of the CIE that `runner` ran, if FDEs of it may follow.
-    begun: Option<usize>,
+    states: CfiStates<'data>,
+    numbered: NumberedFunction,
     function: CfiFunction,
-    /// Rows of earlier functions, for their memory.
-    spare: Vec<CfiRow>,
 }
 
 impl<'data> CfiReader<'data> {
@@ -145,8 +72,8 @@ impl<'data> CfiReader<'data> {
     }
 
     fn of(frames: Frames<'data>) -> Self {
-        let (runner, function) = (Runner::new(All::default()), CfiFunction::default());
-        Self { frames, known: None, runner, begun: None, function, spare: Vec::new() }
+        let (numbered, function) = Default::default();
+        Self { frames, known: None, states: CfiStates::new(frames.abi), numbered, function }
     }
 
     /// The offsets of all records in the section, CIEs included.
@@ -159,18 +86,19 @@ impl<'data> CfiReader<'data> {
     /// # Errors
     /// A table cannot say the same.
     pub fn read(&mut self, offset: usize) -> Result<Option<CfiEntry<'_>>, CfiReason> {
-        let Some(fde) = self.entry(offset)? else { return Ok(None) };
-        self.spare.append(&mut self.function.rows);
-        self.read_function(&fde)?;
-        let Fde { cie, start, lsda, .. } = fde;
-        let personality = cie.personality;
+        let Some(head) = self.head(offset)? else { return Ok(None) };
+        self.states.read(&head, &mut self.numbered)?;
+        let NumberedFunction { size, signal, key_b, ref rows } = self.numbered;
+        let row = |&(start, number)| CfiRow { start, ..self.states.rows().row(number).clone() };
+        self.function = CfiFunction { size, signal, key_b, rows: rows.iter().map(row).collect() };
+        let Fde { cie, start, .. } = head.fde;
         Ok(Some(CfiEntry {
             start,
             function: &self.function,
-            lsda: lsda.filter(|_| personality.is_some()),
+            lsda: head.lsda,
             cie: cie.offset,
-            personality,
-            encoding: cie.encoding,
+            personality: head.personality,
+            encoding: head.encoding,
         }))
     }
 
@@ -179,17 +107,8 @@ impl<'data> CfiReader<'data> {
     /// # Errors
     /// It cannot be read.
     pub fn head(&mut self, offset: usize) -> Result<Option<CfiHead<'data>>, CfiReason> {
-        let Some(Fde { cie, size, lsda, instructions, .. }) = self.entry(offset)? else { return Ok(None) };
-        let source = CfiSource {
-            size,
-            alignments: (cie.code_alignment, cie.data_alignment),
-            return_address: cie.return_address.0.into(),
-            flags: [cie.signal, cie.key_b, cie.unusual],
-            instructions: [cie.instructions.slice(), instructions.slice()],
-        };
-        let Cie { personality, encoding, .. } = cie;
-        let lsda = lsda.filter(|_| personality.is_some());
-        Ok(Some(CfiHead { lsda, personality, encoding, source }))
+        let entry = self.entry(offset)?;
+        Ok(entry.map(|fde| CfiHead::new(self.frames, fde)))
     }
 
     /// The parts of the FDE at this offset. `None`: there is none that can be read.
@@ -220,100 +139,6 @@ impl<'data> CfiReader<'data> {
         }
         Ok(entry)
     }
-
-    /// Reads the rows of an FDE. The function has none before.
-    fn read_function(&mut self, fde: &Fde<'data>) -> Result<(), CfiReason> {
-        let Self { frames, runner, begun, function, spare, .. } = self;
-        let abi = frames.abi;
-        function.size = u32::try_from(fde.size).map_err(|_| CfiReason::Size)?;
-        (function.signal, function.key_b) = (fde.cie.signal, fde.cie.key_b);
-        let column = fde.cie.return_address.0;
-        if u32::from(column) != abi.return_address() {
-            return Err(CfiReason::ReturnColumn(column));
-        }
-        if fde.cie.unusual || (fde.cie.key_b && !abi.is_aarch64()) {
-            return Err(CfiReason::Augmentation);
-        }
-        if *begun != Some(fde.cie.offset) {
-            *begun = None;
-            let may_follow = runner.begin(frames, &fde.cie, All::default()).map_err(malformed)?;
-            *begun = may_follow.then_some(fde.cie.offset);
-        }
-        let mut rows = runner.rows_behind(frames, fde);
-        while let Some(row) = rows.next_row().map_err(malformed)? {
-            let start = row.start.wrapping_sub(fde.start);
-            let is_empty = row.start == row.end;
-            if row.absolute {
-                return Err(CfiReason::Absolute);
-            }
-            // Locations may advance beyond the end of the range, or not at all between two rows.
-            if start >= fde.size || is_empty {
-                continue;
-            }
-            let mut read = spare.pop().unwrap_or_default();
-            read.start = start as u32;
-            read_row(abi, row, &mut read)?;
-            match function.rows.last() {
-                Some(last) if last.says_same(&read) => spare.push(read),
-                _ => function.rows.push(read),
-            }
-        }
-        Ok(())
-    }
-}
-
-fn malformed(error: gimli::Error) -> CfiReason {
-    CfiReason::Malformed(alloc::string::ToString::to_string(&error))
-}
-
-/// Reads all of a row but its start.
-fn read_row(abi: Abi, row: &Row<All>, read: &mut CfiRow) -> Result<(), CfiReason> {
-    (read.cfa_register, read.cfa_offset) = match row.cfa() {
-        // gimli returns this before any DW_CFA_def_cfa. No ABI has its CFA at register 0 itself.
-        CfaRule::RegisterAndOffset { register: gimli::Register(0), offset: 0 } => {
-            return Err(CfiReason::CfaExpression);
-        }
-        CfaRule::RegisterAndOffset { register, offset } => (Register::from(register.0), *offset),
-        CfaRule::Expression(_) => return Err(CfiReason::CfaExpression),
-    };
-    if row.args_differ {
-        return Err(CfiReason::ArgsSize);
-    }
-    (read.args_size, read.signed) = (row.args_size, false);
-    read.saved.clear();
-    let signing = Register::from(gimli::AArch64::RA_SIGN_STATE.0);
-    for &(register, ref rule) in &row.rules().0 {
-        let saved = match rule {
-            RegisterRule::SameValue => continue,
-            RegisterRule::Constant(state) if abi.is_aarch64() && register == signing => {
-                if state & !SIGNED != 0 {
-                    return Err(CfiReason::Rule(register));
-                }
-                read.signed = state & SIGNED != 0;
-                continue;
-            }
-            RegisterRule::Undefined if register == abi.return_address() => return Err(CfiReason::Outermost),
-            RegisterRule::Undefined => Saved::Undefined,
-            RegisterRule::Offset(offset) => Saved::AtCfa(*offset),
-            RegisterRule::ValOffset(offset) => Saved::CfaPlus(*offset),
-            RegisterRule::Register(other) => Saved::In(other.0.into()),
-            RegisterRule::Expression(_) | RegisterRule::ValExpression(_) => {
-                return Err(CfiReason::Expression(register));
-            }
-            _ => return Err(CfiReason::Rule(register)),
-        };
-        // The signing state is no register that a function could save.
-        if abi.is_aarch64() && register == signing {
-            return Err(CfiReason::Rule(register));
-        }
-        read.saved.push((register, saved));
-    }
-    // x86-64 has no register that could still contain the return address.
-    let has_return = read.saved.iter().any(|&(register, _)| register == abi.return_address());
-    if abi == Abi::Amd64 && !has_return {
-        return Err(CfiReason::Rule(abi.return_address()));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

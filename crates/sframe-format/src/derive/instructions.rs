@@ -33,6 +33,11 @@ impl<'data> Instructions<'data> {
         Self { frames: *frames, encoding: cie.encoding, input }
     }
 
+    /// The bytes of the instructions that follow.
+    pub fn rest(&self) -> &'data [u8] {
+        self.input.slice()
+    }
+
     /// Reads the next instruction.
     ///
     /// # Errors

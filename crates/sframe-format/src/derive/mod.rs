@@ -14,12 +14,15 @@ mod entries;
 mod evaluate;
 mod expression;
 mod fde_index;
+mod head;
 mod instructions;
 mod project;
+mod reason;
 mod records;
 mod replaced;
 mod rows;
 mod search_table;
+mod states;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -37,10 +40,13 @@ use project::{Projection, project};
 use rows::{Columns, Runner};
 use search_table::Header;
 
-pub use cfi::{CfiEntry, CfiHead, CfiParts, CfiReader, CfiReason, CfiSource};
+pub use cfi::{CfiEntry, CfiParts, CfiReader};
 pub use entries::Pointer;
 pub use fde_index::{FdeIndex, Scratch};
+pub use head::{CfiHead, CfiSource};
 pub use project::Reason;
+pub use reason::CfiReason;
+pub use states::CfiStates;
 
 /// The FDE of `.eh_frame` that a function was derived from, and the part of the FDE's range that the function
 /// covers.

@@ -3,14 +3,14 @@
 //! SFrame tracks two or three registers, and a look-up of one address runs an FDE for one row. gimli's table
 //! holds the rules of all registers, in rows of several kilobytes, which it clears for each FDE and copies
 //! with each `DW_CFA_remember_state`. So this module does not use it: its rows have places for the tracked
-//! registers only ([`Tracked`]), or a short list of the registers that have rules ([`All`]). DWARF 5, 6.4.2
-//! defines the instructions.
+//! registers only. DWARF 5, 6.4.2 defines the instructions. [`super::states`] has the rules of all registers,
+//! and takes from here what an instruction does.
 
 use alloc::vec::Vec;
 
 use gimli::{CallFrameInstruction, CfaRule, Error, RegisterRule};
 
-use super::entries::{Cie, Fde, Frames};
+use super::entries::{Fde, Frames};
 use super::instructions::{Instruction, Instructions};
 use crate::abi::{Abi, Register};
 
@@ -20,7 +20,7 @@ pub(super) const SIGNED: u64 = 1;
 const SIGNED_WITH_PC: u64 = 2;
 
 /// The registers that have a place in rows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Columns([Register; Self::COUNT]);
 
 impl Columns {
@@ -51,7 +51,7 @@ pub(super) trait Rules: Clone {
 }
 
 /// The rules of a few registers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tracked {
     columns: Columns,
     rules: [Option<RegisterRule<usize>>; Columns::COUNT],
@@ -75,121 +75,33 @@ impl Rules for Tracked {
     }
 }
 
-/// The rules of all registers, ascending by number.
-#[derive(Debug, Default)]
-pub(super) struct All(pub Vec<(Register, RegisterRule<usize>)>);
-
-/// A derived `clone_from` would not reuse memory, and each FDE copies rules several times. The same holds for
-/// [`State`] and [`Row`].
-impl Clone for All {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-
-    fn clone_from(&mut self, other: &Self) {
-        self.0.clone_from(&other.0);
-    }
-}
-
-impl Rules for All {
-    fn get(&self, register: Register) -> Option<&RegisterRule<usize>> {
-        let place = self.0.binary_search_by_key(&register, |rule| rule.0).ok()?;
-        Some(&self.0[place].1)
-    }
-
-    fn set(&mut self, register: Register, rule: Option<RegisterRule<usize>>) {
-        match (self.0.binary_search_by_key(&register, |rule| rule.0), rule) {
-            (Ok(place), Some(rule)) => self.0[place].1 = rule,
-            (Ok(place), None) => drop(self.0.remove(place)),
-            (Err(place), Some(rule)) => self.0.insert(place, (register, rule)),
-            (Err(_), None) => {}
-        }
-    }
-}
-
-/// A row.
-#[derive(Debug)]
-pub(super) struct Row<R = Tracked> {
-    /// The first address.
-    pub start: u64,
-    /// The address after the last.
-    pub end: u64,
-    state: State<R>,
-    /// Bytes of arguments on the stack. Unwinders do not remember it with the rules.
-    pub args_size: u64,
-    /// Whether the remembered state that holds now had other arguments, so that readers may disagree.
-    pub args_differ: bool,
-    /// Whether an instruction named an address.
-    pub absolute: bool,
-}
-
 /// The rules that hold at one address.
-#[derive(Debug)]
-struct State<R> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct State<R = Tracked> {
     cfa: CfaRule<usize>,
     rules: R,
 }
 
-impl<R: Clone> Clone for State<R> {
-    fn clone(&self) -> Self {
-        Self { cfa: self.cfa.clone(), rules: self.rules.clone() }
-    }
-
-    fn clone_from(&mut self, other: &Self) {
-        self.cfa.clone_from(&other.cfa);
-        self.rules.clone_from(&other.rules);
-    }
-}
-
-impl<R> State<R> {
-    fn new(rules: R) -> Self {
+impl<R: Rules> State<R> {
+    /// The state before all instructions.
+    pub fn new(rules: R) -> Self {
         Self { cfa: CfaRule::RegisterAndOffset { register: gimli::Register(0), offset: 0 }, rules }
-    }
-}
-
-impl<R: Clone> Clone for Row<R> {
-    fn clone(&self) -> Self {
-        Self { state: self.state.clone(), ..*self }
-    }
-
-    fn clone_from(&mut self, other: &Self) {
-        self.state.clone_from(&other.state);
-        let Self { start, end, state: _, args_size, args_differ, absolute } = *other;
-        (self.start, self.end, self.args_size) = (start, end, args_size);
-        (self.args_differ, self.absolute) = (args_differ, absolute);
-    }
-}
-
-impl<R: Rules> Row<R> {
-    fn new(rules: R) -> Self {
-        let state = State::new(rules);
-        Self { start: 0, end: 0, state, args_size: 0, args_differ: false, absolute: false }
-    }
-
-    /// Whether the row holds at an address.
-    pub fn contains(&self, address: u64) -> bool {
-        (self.start..self.end).contains(&address)
     }
 
     /// How to find the CFA.
     pub fn cfa(&self) -> &CfaRule<usize> {
-        &self.state.cfa
+        &self.cfa
     }
 
     /// The rules of registers.
     pub fn rules(&self) -> &R {
-        &self.state.rules
-    }
-
-    /// The rule of a register. `None`: it has no rule, or no place in the row.
-    pub fn register(&self, register: Register) -> Option<&RegisterRule<usize>> {
-        self.state.rules.get(register)
+        &self.rules
     }
 
     /// Flips bits of the signing state.
     fn sign(&mut self, bits: u64) -> Result<(), Error> {
         let register = gimli::AArch64::RA_SIGN_STATE;
-        let state = match self.register(register.0.into()) {
+        let state = match self.rules.get(register.0.into()) {
             None => 0,
             Some(RegisterRule::Constant(state)) => *state,
             Some(_) => return Err(Error::CfiInstructionInInvalidContext),
@@ -199,37 +111,110 @@ impl<R: Rules> Row<R> {
     }
 
     fn set(&mut self, register: gimli::Register, rule: Option<RegisterRule<usize>>) {
-        self.state.rules.set(register.0.into(), rule);
+        self.rules.set(register.0.into(), rule);
+    }
+
+    /// Executes an instruction that changes rules. `initial` is the state after the CIE's instructions.
+    /// `None`: these run now.
+    ///
+    /// # Errors
+    /// The instruction makes no sense here.
+    pub fn apply(
+        &mut self,
+        instruction: Instruction,
+        initial: Option<&Self>,
+        data_alignment: i64,
+    ) -> Result<(), Error> {
+        use CallFrameInstruction as Is;
+        let factored = |offset: i64| offset.wrapping_mul(data_alignment);
+        let Instruction::Plain(instruction) = instruction else {
+            return self.sign(SIGNED | SIGNED_WITH_PC);
+        };
+        match instruction {
+            Is::DefCfa { register, offset } => {
+                self.cfa = CfaRule::RegisterAndOffset { register, offset: offset as i64 };
+            }
+            Is::DefCfaSf { register, factored_offset } => {
+                self.cfa = CfaRule::RegisterAndOffset { register, offset: factored(factored_offset) };
+            }
+            Is::DefCfaExpression { expression } => self.cfa = CfaRule::Expression(expression),
+            Is::DefCfaRegister { .. } | Is::DefCfaOffset { .. } | Is::DefCfaOffsetSf { .. } => {
+                let CfaRule::RegisterAndOffset { register: base, offset: distance } = &mut self.cfa else {
+                    return Err(Error::CfiInstructionInInvalidContext);
+                };
+                match instruction {
+                    Is::DefCfaRegister { register } => *base = register,
+                    Is::DefCfaOffset { offset } => *distance = offset as i64,
+                    Is::DefCfaOffsetSf { factored_offset } => *distance = factored(factored_offset),
+                    _ => {}
+                }
+            }
+            Is::Restore { register } => {
+                let initial = initial.ok_or(Error::CfiInstructionInInvalidContext)?;
+                self.set(register, initial.rules.get(register.0.into()).cloned());
+            }
+            Is::NegateRaState => self.sign(SIGNED)?,
+            _ => {
+                if let Some((register, rule)) = rule(instruction, factored) {
+                    self.set(register, Some(rule));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A row.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    /// The first address.
+    pub start: u64,
+    /// The address after the last.
+    pub end: u64,
+    state: State,
+}
+
+impl Row {
+    fn new(columns: Columns) -> Self {
+        Self { start: 0, end: 0, state: State::new(columns.into()) }
+    }
+
+    /// Whether the row holds at an address.
+    pub fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+
+    /// How to find the CFA.
+    pub fn cfa(&self) -> &CfaRule<usize> {
+        self.state.cfa()
+    }
+
+    /// The rule of a register. `None`: it has no rule, or no place in the row.
+    pub fn register(&self, register: Register) -> Option<&RegisterRule<usize>> {
+        self.state.rules.get(register)
     }
 }
 
 /// Memory for running one FDE after another.
 #[derive(Debug)]
-pub(super) struct Runner<R = Tracked> {
-    row: Row<R>,
-    /// The stack of `DW_CFA_remember_state`, with the arguments' size of each place. Places from `depth` on
-    /// are free.
-    remembered: Vec<(State<R>, u64)>,
-    depth: usize,
-    /// The row after the CIE's instructions. The rows of an FDE begin with it, and `DW_CFA_restore` takes
+pub(super) struct Runner {
+    row: Row,
+    /// The stack of `DW_CFA_remember_state`.
+    remembered: Vec<State>,
+    /// The state after the CIE's instructions. The rows of an FDE begin with it, and `DW_CFA_restore` takes
     /// rules from it.
-    initial: Row<R>,
+    initial: State,
 }
 
 impl Default for Runner {
     fn default() -> Self {
-        Self::new(Columns([Columns::NONE; Columns::COUNT]).into())
+        let row = Row::new(Columns([Columns::NONE; Columns::COUNT]));
+        Self { initial: row.state.clone(), row, remembered: Vec::new() }
     }
 }
 
-impl<R: Rules> Runner<R> {
-    /// A runner for rows that are like `rules`, which has no rules.
-    pub fn new(rules: R) -> Self {
-        let row = Row::new(rules.clone());
-        Self { row, remembered: Vec::new(), depth: 0, initial: Row::new(rules) }
-    }
-
-    /// The rows of an FDE. `rules` has places for registers, and no rules.
+impl Runner {
+    /// The rows of an FDE. They have places for the registers of `columns`.
     ///
     /// # Errors
     /// Its CIE has unknown or invalid instructions.
@@ -237,20 +222,11 @@ impl<R: Rules> Runner<R> {
         &'a mut self,
         frames: &Frames<'data>,
         fde: &Fde<'data>,
-        rules: impl Into<R>,
-    ) -> Result<Rows<'a, 'data, R>, Error> {
-        self.begin(frames, &fde.cie, rules)?;
-        Ok(self.rows_behind(frames, fde))
-    }
-
-    /// Runs the instructions of a CIE. Returns whether the FDEs of the CIE may then follow each other without
-    /// it: one that restores what the CIE remembered may change what the next one finds.
-    ///
-    /// # Errors
-    /// The CIE has unknown or invalid instructions.
-    pub fn begin(&mut self, frames: &Frames<'_>, cie: &Cie<'_>, rules: impl Into<R>) -> Result<bool, Error> {
-        self.row.clone_from(&Row::new(rules.into()));
-        self.depth = 0;
+        columns: Columns,
+    ) -> Result<Rows<'a, 'data>, Error> {
+        let cie = &fde.cie;
+        self.row = Row::new(columns);
+        self.remembered.clear();
         let mut rows = Rows {
             code_alignment: cie.code_alignment,
             data_alignment: cie.data_alignment,
@@ -262,56 +238,16 @@ impl<R: Rules> Runner<R> {
             runner: self,
         };
         while rows.next_row()?.is_some() {}
-        self.initial.clone_from(&self.row);
-        Ok(self.depth == 0)
-    }
-
-    /// The rows of an FDE of the CIE that [`Runner::begin`] ran last.
-    pub fn rows_behind<'a, 'data>(
-        &'a mut self,
-        frames: &Frames<'data>,
-        fde: &Fde<'data>,
-    ) -> Rows<'a, 'data, R> {
-        let cie = &fde.cie;
-        self.row.clone_from(&self.initial);
-        Rows {
-            code_alignment: cie.code_alignment,
-            data_alignment: cie.data_alignment,
-            instructions: Instructions::new(frames, cie, fde.instructions),
-            next: fde.start,
-            end: fde.end(),
-            ended: false,
-            in_cie: false,
-            runner: self,
-        }
-    }
-
-    /// `DW_CFA_remember_state`.
-    fn remember(&mut self) {
-        let Self { row, remembered, depth, .. } = self;
-        match remembered.get_mut(*depth) {
-            Some((state, args_size)) => {
-                state.clone_from(&row.state);
-                *args_size = row.args_size;
-            }
-            None => remembered.push((row.state.clone(), row.args_size)),
-        }
-        *depth += 1;
-    }
-
-    /// `DW_CFA_restore_state`.
-    fn restore(&mut self) -> Result<(), Error> {
-        self.depth = self.depth.checked_sub(1).ok_or(Error::PopWithEmptyStack)?;
-        let (state, args_size) = &self.remembered[self.depth];
-        self.row.state.clone_from(state);
-        self.row.args_differ |= *args_size != self.row.args_size;
-        Ok(())
+        rows.runner.initial.clone_from(&rows.runner.row.state);
+        rows.instructions = Instructions::new(frames, cie, fde.instructions);
+        (rows.next, rows.end, rows.ended, rows.in_cie) = (fde.start, fde.end(), false, false);
+        Ok(rows)
     }
 }
 
 /// Iterator over the rows of an FDE.
-pub(super) struct Rows<'a, 'data, R = Tracked> {
-    runner: &'a mut Runner<R>,
+pub(super) struct Rows<'a, 'data> {
+    runner: &'a mut Runner,
     code_alignment: u64,
     data_alignment: i64,
     instructions: Instructions<'data>,
@@ -324,12 +260,12 @@ pub(super) struct Rows<'a, 'data, R = Tracked> {
     in_cie: bool,
 }
 
-impl<R: Rules> Rows<'_, '_, R> {
+impl Rows<'_, '_> {
     /// The next row.
     ///
     /// # Errors
     /// An instruction is unknown or invalid. The row at [`Rows::position`] and all later ones are unknown.
-    pub fn next_row(&mut self) -> Result<Option<&Row<R>>, Error> {
+    pub fn next_row(&mut self) -> Result<Option<&Row>, Error> {
         self.runner.row.start = self.next;
         while let Some(instruction) = self.instructions.next()? {
             if let Some(next) = self.evaluate(instruction)? {
@@ -350,55 +286,22 @@ impl<R: Rules> Rows<'_, '_, R> {
     /// starts.
     fn evaluate(&mut self, instruction: Instruction) -> Result<Option<u64>, Error> {
         use CallFrameInstruction as Is;
-        let data_alignment = self.data_alignment;
-        let factored = |offset: i64| offset.wrapping_mul(data_alignment);
-        let Runner { row, initial, .. } = &mut *self.runner;
-        let Instruction::Plain(instruction) = instruction else {
-            return row.sign(SIGNED | SIGNED_WITH_PC).map(|()| None);
-        };
+        let Runner { row, remembered, initial } = &mut *self.runner;
         match instruction {
-            Is::SetLoc { address } if address < row.start => return Err(Error::InvalidCfiSetLoc(address)),
-            Is::SetLoc { address } => {
-                row.absolute = true;
-                return Ok(Some(address));
+            Instruction::Plain(Is::SetLoc { address }) if address < row.start => {
+                return Err(Error::InvalidCfiSetLoc(address));
             }
-            Is::AdvanceLoc { delta } => {
+            Instruction::Plain(Is::SetLoc { address }) => return Ok(Some(address)),
+            Instruction::Plain(Is::AdvanceLoc { delta }) => {
                 let delta = u64::from(delta).wrapping_mul(self.code_alignment);
                 let next = row.start.checked_add(delta);
                 return next.ok_or(Error::AddressOverflow).map(Some);
             }
-            Is::DefCfa { register, offset } => {
-                row.state.cfa = CfaRule::RegisterAndOffset { register, offset: offset as i64 };
+            Instruction::Plain(Is::RememberState) => remembered.push(row.state.clone()),
+            Instruction::Plain(Is::RestoreState) => {
+                row.state = remembered.pop().ok_or(Error::PopWithEmptyStack)?;
             }
-            Is::DefCfaSf { register, factored_offset } => {
-                row.state.cfa = CfaRule::RegisterAndOffset { register, offset: factored(factored_offset) };
-            }
-            Is::DefCfaExpression { expression } => row.state.cfa = CfaRule::Expression(expression),
-            Is::DefCfaRegister { .. } | Is::DefCfaOffset { .. } | Is::DefCfaOffsetSf { .. } => {
-                let CfaRule::RegisterAndOffset { register: base, offset: distance } = &mut row.state.cfa
-                else {
-                    return Err(Error::CfiInstructionInInvalidContext);
-                };
-                match instruction {
-                    Is::DefCfaRegister { register } => *base = register,
-                    Is::DefCfaOffset { offset } => *distance = offset as i64,
-                    Is::DefCfaOffsetSf { factored_offset } => *distance = factored(factored_offset),
-                    _ => {}
-                }
-            }
-            Is::Restore { .. } if self.in_cie => return Err(Error::CfiInstructionInInvalidContext),
-            Is::Restore { register } => {
-                row.set(register, initial.register(register.0.into()).cloned());
-            }
-            Is::RememberState => self.runner.remember(),
-            Is::RestoreState => self.runner.restore()?,
-            Is::ArgsSize { size } => (row.args_size, row.args_differ) = (size, false),
-            Is::NegateRaState => row.sign(SIGNED)?,
-            _ => {
-                if let Some((register, rule)) = rule(instruction, factored) {
-                    row.set(register, Some(rule));
-                }
-            }
+            other => row.state.apply(other, (!self.in_cie).then_some(initial), self.data_alignment)?,
         }
         Ok(None)
     }
