@@ -337,6 +337,9 @@ struct Live {
     reserved: u32,
 }
 
+/// It ends by itself, should the test fail.
+const BUSY: &str = "i=0; while [ $i -lt 50000000 ]; do i=$((i + 1)); done";
+
 /// Takes a sample, and wants no more of this reading.
 unsafe extern "C" fn one(sample: *const CSample, arg: *mut c_void) -> c_int {
     // SAFETY: the test hands it over, and the sample is valid during the call.
@@ -357,7 +360,7 @@ fn a_recording_says_by_errno_what_is_wrong_and_hands_over_sample_after_sample() 
         // SAFETY: the structure is that of the header.
         unsafe { sframe_live_begin(tracker.0, (&raw const options).cast()) }
     };
-    let mut child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let mut child = std::process::Command::new("sh").args(["-c", BUSY]).spawn().unwrap();
     let pid = child.id();
     let here = tracker(0, 0);
     for (flags, pids, cgroup) in

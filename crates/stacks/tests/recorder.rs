@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 const REFUSALS: [i32; 3] = [1, 13, 38];
 const NO_PROCESS: i32 = 3;
 
+/// It ends by itself, should a test fail.
+const BUSY: &str = "i=0; while [ $i -lt 50000000 ]; do i=$((i + 1)); done";
+
 fn session() -> Option<Session> {
     let mut settings = Settings::default();
     settings.files.here = true;
@@ -21,7 +24,7 @@ fn session() -> Option<Session> {
 }
 
 fn busy() -> Child {
-    Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap()
+    Command::new("sh").args(["-c", BUSY]).spawn().unwrap()
 }
 
 fn begin(target: Target, session: &mut Session) -> Option<Recorder> {
