@@ -99,6 +99,10 @@ fn link(linker: &Path, case: &Case, folder: &Path, threads: usize) -> Result<Fac
     let mut command = Command::new(linker);
     command.arg0(&case.program).current_dir(folder).env_clear().envs(&case.environment);
     command.arg("@response.txt").arg(format!("--threads={threads}"));
+    if std::fs::read(folder.join("response.txt")).is_ok_and(|words| separates(&words)) {
+        // Otherwise the debug file may still be written when it is read here.
+        command.arg("--no-detach");
+    }
     let output =
         output_within(&mut command, LIMIT).with_context(|| format!("cannot run {}", linker.display()))?;
     Ok(Facets::from([
@@ -106,6 +110,11 @@ fn link(linker: &Path, case: &Case, folder: &Path, threads: usize) -> Result<Fac
         ("stdout".into(), hash(&output.stdout, folder)),
         ("stderr".into(), hash(&output.stderr, folder)),
     ]))
+}
+
+/// Whether a link writes debug information to a file of its own, in the background.
+fn separates(words: &[u8]) -> bool {
+    memchr::memmem::find(words, b"--separate-debug-file").is_some()
 }
 
 /// Hashes bytes that may contain the name of the temporary folder, which differs each time.
