@@ -5,7 +5,7 @@ use super::open::Problem;
 use super::report::{Outcome, complain, tell, warn};
 use super::rotation::Rotation;
 use super::sampling::{request, rotate_by_signal, stop_by_signals, stopped};
-use super::stack_output::{Plan, settings, write_all};
+use super::stack_output::{Plan, settings, summary, write_all};
 use diagnostics::words::count;
 use indicatif::{ProgressBar, ProgressStyle};
 use stacks::kernel::Kernel;
@@ -90,7 +90,7 @@ fn write_one(
     profile.events.clone_from(&recorded.events);
     profile.notes = recorded.statistics.coverage.notes();
     let kept = if by_default { keep_earlier(PAGE) } else { "" };
-    let summary = summary(&profile, recorded);
+    let summary = summary_of_all(&profile, recorded);
     write_all(plan, profile, &recorded.files, &recorded.statistics, &Kernel::running(), title)?;
     tell(&format!("{summary}{}{kept}", places(plan)));
     Ok(())
@@ -103,10 +103,8 @@ fn most_files(arguments: &Record) -> Option<u64> {
     arguments.most_files.or_else(|| has_many.then_some(MOST_FILES)).filter(|&most| most > 0)
 }
 
-/// How complete the samples are.
-fn summary(profile: &Profile, recorded: &Recorded) -> String {
-    let whole = profile.rows.iter().filter(|row| row.end.is_rooted()).count();
-    let samples = count(profile.rows.len() as u64, "sample");
+/// How complete the samples of a whole recording are.
+fn summary_of_all(profile: &Profile, recorded: &Recorded) -> String {
     let lost = match recorded.statistics.lost {
         0 => String::new(),
         lost => format!(", {lost} lost"),
@@ -121,7 +119,7 @@ fn summary(profile: &Profile, recorded: &Recorded) -> String {
         }
         _ => String::new(),
     };
-    format!("{samples}, {whole} from the root on{lost}{covered}")
+    format!("{}{lost}{covered}", summary(profile))
 }
 
 /// Where the output is.

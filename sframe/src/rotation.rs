@@ -234,7 +234,7 @@ fn write_files(jobs: &Receiver<Job>, done: &SyncSender<Result<String, Problem>>,
             let files: Vec<PathBuf> = plan.files().map(Path::to_owned).collect();
             let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
             written.push_back(files);
-            Ok(format!("{}: {}", names.join(" and "), summary(&kept)))
+            Ok(format!("{}: {}", names.join(" and "), summary(&kept.profile)))
         });
         drop(kept);
         while keep.is_some_and(|keep| written.len() > keep) {

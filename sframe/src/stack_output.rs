@@ -183,9 +183,9 @@ fn replaced(files: &Files) -> Vec<String> {
 }
 
 /// How complete the samples of a profile are.
-pub fn summary(kept: &Kept) -> String {
-    let whole = kept.profile.rows.iter().filter(|row| row.end.is_rooted()).count();
-    let samples = count(kept.profile.rows.len() as u64, "sample");
+pub fn summary(profile: &Profile) -> String {
+    let whole = profile.rows.iter().filter(|row| row.end.is_rooted()).count();
+    let samples = count(profile.rows.len() as u64, "sample");
     format!("{samples}, {whole} from the root on")
 }
 

@@ -46,12 +46,13 @@ const PACKAGED: [(&str, &str, &str, &[&str]); 8] = [
 const OTHER_MACHINES: [(&str, &str); 2] = [("AArch64", "arm64"), ("s390x", "s390x")];
 
 /// The files of packages for other machines: unpacked, outside the repository, when they are first asked
-/// for. A file is `None` if this distribution has no such package.
-pub fn packaged() -> impl Iterator<Item = (String, Option<PathBuf>)> {
+/// for. A file is `None` if the package does not have it, and an error if there is no such package, or no
+/// network.
+pub fn packaged() -> impl Iterator<Item = (String, Result<Option<PathBuf>>)> {
     OTHER_MACHINES.into_iter().flat_map(|(machine, debian)| {
         PACKAGED.into_iter().map(move |(name, package, follow, parts)| {
-            let root = packages::unpack(debian, package, follow).ok();
-            (format!("{name}, {machine}"), root.and_then(|root| last(vec![root], parts)))
+            let root = packages::unpack(debian, package, follow);
+            (format!("{name}, {machine}"), root.map(|root| last(vec![root], parts)))
         })
     })
 }

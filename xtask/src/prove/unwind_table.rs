@@ -83,14 +83,18 @@ pub fn unwind_table(proof: &mut Proof, sframe: &Path) -> Result<()> {
     )?;
     let (mut machines, mut reasons, mut missing) =
         (BTreeMap::<String, Sum>::new(), BTreeMap::<String, u64>::new(), Vec::new());
-    let mut files = Vec::new();
-    for (name, parts) in FILES.into_iter().chain(S390X_FILES) {
-        files.push((name.to_owned(), find(parts)?));
-    }
-    for (name, path) in files.into_iter().chain(packaged()) {
-        let Some(path) = path else {
-            missing.push(name);
-            continue;
+    let own = FILES.into_iter().chain(S390X_FILES).map(|(name, parts)| (name.to_owned(), find(parts)));
+    for (name, path) in own.chain(packaged()) {
+        let path = match path {
+            Ok(Some(path)) => path,
+            Ok(None) => {
+                missing.push(name);
+                continue;
+            }
+            Err(error) => {
+                missing.push(format!("{name} ({error:#})"));
+                continue;
+            }
         };
         let report = examined(proof, sframe, &path)?;
         for (reason, count) in &report.kept {

@@ -33,7 +33,7 @@ const MOST_STATES: usize = if cfg!(test) { 1 << 10 } else { 1 << 16 };
 
 /// The rules of all registers, ascending by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct All(pub Vec<(Register, RegisterRule<usize>)>);
+struct All(Vec<(Register, RegisterRule<usize>)>);
 
 impl Rules for All {
     fn get(&self, register: Register) -> Option<&RegisterRule<usize>> {
@@ -54,11 +54,11 @@ impl Rules for All {
 /// What holds between two instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Point {
-    pub state: State<All>,
+    state: State<All>,
     /// Bytes of arguments on the stack. Unwinders do not remember it with the rules.
-    pub args_size: u64,
+    args_size: u64,
     /// Whether the state was remembered with other arguments, so that readers may disagree.
-    pub args_differ: bool,
+    args_differ: bool,
     /// The point that `DW_CFA_restore_state` leads back to.
     remembered: Option<u32>,
     /// The number of its CIE in [`Points::cies`].
@@ -91,6 +91,7 @@ struct Points<'data> {
     points: Vec<(u64, Point)>,
     /// By number.
     known: Vec<Known>,
+    /// Numbers, by the hashes of their points.
     table: HashTable<u32>,
     /// Where an instruction of at most eight bytes leads from a point.
     steps: HashMap<(u32, u64), u32, FixedState>,
@@ -105,6 +106,7 @@ pub struct CfiStates<'data> {
     abi: Abi,
     rows: CfiRows,
     points: Points<'data>,
+    /// Memory for a row that is read.
     row: CfiRow,
 }
 
