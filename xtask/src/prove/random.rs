@@ -77,6 +77,10 @@ fn one(
     ]);
     command.arg("--peers").arg(peers::folder()).arg("--json").arg(&json).arg("--keep").arg(keep);
     command.arg("--sframe").arg(sframe).env("SFRAME_LD", proof.folder.join("installed/bin/sframe-ld"));
+    // ld-compare goes on where it finds a tally of these programs, which may be another linker's.
+    if json.exists() {
+        std::fs::remove_file(&json)?;
+    }
     let status = command.status()?;
     let tally = std::fs::read_to_string(&json).with_context(|| format!("ld-compare: {status}"))?;
     record(proof, machine, &serde_json::from_str(&tally)?)
