@@ -13,6 +13,7 @@ pub mod input;
 pub mod layout;
 pub mod merge;
 pub mod output;
+pub mod parallel;
 pub mod passes;
 pub mod phase;
 pub mod pipeline;

@@ -11,6 +11,7 @@ use crate::input::chroot::Chroot;
 use crate::input::shared::NeededLibraries;
 use crate::input::{InputSource, InputStore, SectionClass};
 use crate::output::file::OutputFile;
+use crate::parallel::join;
 use crate::passes::define_linker_symbols::OutsideNames;
 use crate::passes::open_inputs::Opened;
 use crate::passes::read_scripts::MainScripts;
@@ -320,7 +321,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // code.
     let mut plugins = run_plugins::Plugins::default();
     let (directives, plan, parsed, assigned, extracted) = loop {
-        let ((mut directives, plan), mut parsed) = rayon::join(
+        let ((mut directives, plan), mut parsed) = join(
             || read_scripts::run(session, &main, &opened.scripts, &sources, source),
             || parse_inputs::run::<T>(session, &opened.files),
         );
@@ -401,8 +402,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let live = keep_eh_frames::run(bound, sections, folds);
     let live = find_tagged_globals::run(live);
     warn_symbols::run(&live);
-    let ((found, groups), united) = rayon::join(
-        || rayon::join(|| scan_relocations::run(&live), || merge_strings::run(&live, &used_pieces)),
+    let ((found, groups), united) = join(
+        || join(|| scan_relocations::run(&live), || merge_strings::run(&live, &used_pieces)),
         || build_sframe::unite_inputs(&live),
     );
     let asked = scan_relocations::finish(&live, found, source);
@@ -580,7 +581,7 @@ fn write<T: Target>(
     progress.timings.pass("write output");
     // From here on only the output is read.
     let (changed, written) =
-        rayon::join(|| image.store.first_changed(), || output::build_id::write(image, file.bytes(), &holes));
+        join(|| image.store.first_changed(), || output::build_id::write(image, file.bytes(), &holes));
     let build_id = written.map_err(cannot_write)?;
     if let Some(path) = changed {
         let message = format!("{} was written to while it was linked", path.display());

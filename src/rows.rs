@@ -5,12 +5,12 @@
 //! tables of a large program, that takes as long as the passes that fill them. One thread would do it alone
 //! while the others sleep, so all of them do it.
 
-use rayon::iter::{IndexedParallelIterator, ParallelIterator, repeat_n};
+use crate::parallel::IntoParallel;
 
 /// Rows that one job fills: some pages.
 const BLOCK: usize = 1 << 14;
 
 /// A table with `count` rows that hold `value`.
 pub fn filled<V: Copy + Send + Sync>(value: V, count: usize) -> Vec<V> {
-    repeat_n(value, count).with_min_len(BLOCK).collect()
+    (0..count).into_par_iter().with_min_len(BLOCK).map(|_| value).collect()
 }

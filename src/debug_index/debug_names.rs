@@ -11,9 +11,10 @@
 //! knows the section's size before the layout.
 
 use super::name_tables::{Entry, FOREIGN, Name, ObjectNames, Parent, Place, Shape, push_uleb};
+use crate::parallel::{IntoParallel, ParallelSlice};
 use gimli::{DwForm, RunTimeEndian};
 use hashbrown::HashMap;
-use rayon::prelude::*;
+use rayon::slice::ParallelSliceMut;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

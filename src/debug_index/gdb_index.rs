@@ -14,10 +14,10 @@
 //! lists of units share one list. The size of the pool depends neither on addresses nor on the order of
 //! units, so the linker knows the section's size before the layout.
 
+use crate::parallel::{IntoParallel, ParallelSlice, join};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use rayon::prelude::*;
 use std::hash::BuildHasher;
 
 /// Size of the version and the offsets of the tables.
@@ -321,14 +321,14 @@ impl Index<'_, '_> {
         }
         starts.push(end_of_slots + main.len());
         self.write_main(&mut Out(main));
-        rayon::join(
+        join(
             || {
                 let mut head = Out(head);
                 head.word(version);
                 starts.iter().for_each(|&start| head.word(start as u32));
                 self.write_tables(&mut head);
             },
-            || rayon::join(|| self.write_slots(slots), || self.write_pool(renumber, pool)),
+            || join(|| self.write_slots(slots), || self.write_pool(renumber, pool)),
         );
     }
 

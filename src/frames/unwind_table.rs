@@ -14,10 +14,10 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::Rela;
 use crate::ids::{FileId, SymbolId};
+use crate::parallel::ParallelSlice;
 use crate::phase::{Inputs, Resolved, SectionStates};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use rayon::prelude::*;
 use sframe_format::CompactTable;
 use sframe_format::cfi::NumberedFunction;
 use sframe_format::compact::{
@@ -203,14 +203,10 @@ pub fn choose<T: Target>(
     replaces: bool,
 ) -> Option<UnwindTable> {
     let files: Vec<(usize, &FileFrames<'_, T::E>)> = frames.files.iter().enumerate().collect();
-    let parts: Vec<Part<'_>> = files
-        .par_iter()
-        .with_min_len(BATCH)
-        .fold(Part::new::<T>, |mut part, &(file, frames)| {
+    let parts: Vec<Part<'_>> =
+        files.par_iter().with_min_len(BATCH).fold_pieces(Part::new::<T>, |part, &(file, frames)| {
             part.add_file(link, sections, FileId::from_index(file), frames);
-            part
-        })
-        .collect();
+        });
     let Part { builder, functions, personalities, kept, .. } =
         parts.into_iter().reduce(|mut all, part| {
             all.append(part);
@@ -502,7 +498,7 @@ fn wrong_shapes<T: Target>(table: &UnwindTable, frames: &Frames<'_, T::E>) -> BT
         });
         wrong.map(|(function, _)| function.shape).collect::<Vec<ShapeId>>()
     });
-    wrong.collect()
+    wrong.collect().into_iter().collect()
 }
 
 /// One function of each shape, by shape.

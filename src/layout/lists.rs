@@ -18,12 +18,12 @@ use crate::elf::is_alloc;
 use crate::ids::{RuleId, SectionId};
 use crate::input::SectionInfo;
 use crate::input::sframe::orphan_name;
+use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Contents, Inputs};
 use crate::plan::{LayoutPlan, Rule};
 use crate::script::glob::Glob;
 use crate::symbols::is_identifier;
 use crate::tables::section::Kind;
-use rayon::prelude::*;
 
 /// The sections of each rule, and the rule of each section.
 pub struct Lists {
@@ -39,8 +39,10 @@ const FEW: usize = 256;
 /// Lists the sections of each rule, in order. Orphans get rules of their own in the plan. `priorities` is the
 /// order from a profile or an ordering file.
 pub fn of_rules<T: Target>(link: &Contents<'_, T>, priorities: &Priorities, plan: &mut LayoutPlan) -> Lists {
-    let merged = link.merged.par_iter().map(|merged| merged.rule);
-    let mut rules: Vec<Option<RuleId>> = link.rules.par_iter().copied().chain(merged).collect();
+    let rule =
+        |id: usize| link.rules.get(id).copied().unwrap_or_else(|| link.merged[id - link.rules.len()].rule);
+    let count = link.rules.len() + link.merged.len();
+    let mut rules: Vec<Option<RuleId>> = (0..count).into_par_iter().with_min_len(4096).map(rule).collect();
     let order = InputOrder::new(link);
     let (mut lists, left) = place::list(link, &rules, &order);
     mix_orders(link, &order, &mut rules, &mut lists);

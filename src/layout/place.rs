@@ -11,10 +11,10 @@ use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{RuleId, SectionId};
 use crate::input::SectionInfo;
+use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::Contents;
 use crate::phase::SectionState;
 use crate::tables::section::Kind;
-use rayon::prelude::*;
 
 /// Number of sections that one job handles.
 pub const BLOCK: usize = 1 << 14;

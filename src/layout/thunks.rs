@@ -40,12 +40,13 @@ use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{OutputId, RuleId, SectionId, SymbolId, ThunkId};
 use crate::input::ObjectFile;
+use crate::parallel::ParallelSlice;
 use crate::phase::{Geometry, SectionState};
 use crate::relocs::branches::target_by;
 use crate::symbols::{Definition, SymbolFlags};
 use crate::tables::pools::{Destination, Pool, Purpose, Thunk, Thunks, reaches};
 use crate::tables::section::{Kind, SyntheticSection, SyntheticSections, pure_code};
-use rayon::prelude::*;
+use rayon::slice::ParallelSliceMut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Later insertions may move a branch and its pool apart by so many bytes.
@@ -225,7 +226,7 @@ fn all_to_watch<T: Target>(link: &Geometry<'_, T>, spec: ThunkSpec) -> Watched {
     let mut symbols: Vec<SymbolId> = branches.iter().flatten().map(|branch| branch.target).collect();
     symbols.par_sort_unstable();
     symbols.dedup();
-    branches.par_iter_mut().flatten().for_each(|branch| {
+    branches.par_iter_mut().flat_map_iter(|branches| branches).for_each(|branch| {
         branch.symbol = symbols.partition_point(|&symbol| symbol < branch.target) as u32;
     });
     let placed = |id: &SectionId| link.sections.is_alive(*id) && link.layout.chunk_with(*id).is_some();
@@ -362,7 +363,8 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
             };
             [ends(false), ends(true)].concat()
         };
-        let mut places: Vec<(u64, u64)> = branches.par_iter().flat_map_iter(ends).flatten().collect();
+        let mut places: Vec<(u64, u64)> =
+            branches.par_iter().flat_map_iter(|branches| ends(branches).into_iter().flatten()).collect();
         places.sort_unstable();
         for (place, reach) in places {
             self.pool(place, reach);

@@ -7,9 +7,9 @@
 
 use crate::cli::{CompressDebug, CompressMethod, StripOptions};
 use crate::elf::{Chdr, consts as elf};
+use crate::parallel::ParallelSlice;
 use crate::script::glob;
 use flate2::{Compress, Compression, FlushCompress, Status};
-use rayon::prelude::*;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::ByteOrder;
 use zlib_rs::adler32::{adler32, adler32_combine};
@@ -129,21 +129,20 @@ fn deflate(shard: &[u8], level: u8, flush: FlushCompress) -> Vec<u8> {
 
 /// Makes one frame of each shard.
 fn zstd(contents: &[u8], level: u8) -> Option<Vec<Vec<u8>>> {
-    let frames: Result<Vec<Vec<u8>>, std::io::Error> = contents
-        .par_chunks(SHARD)
-        .map_init(
-            || zstd::bulk::Compressor::new(level.min(ZSTD_MAX_LEVEL).into()),
-            |compressor, shard| match compressor {
-                Ok(compressor) => {
-                    let mut frame = compressor.compress(shard)?;
-                    frame.shrink_to_fit();
-                    Ok(frame)
-                }
-                Err(error) => Err(std::io::Error::other(error.to_string())),
-            },
-        )
-        .collect();
-    frames.ok()
+    let compressor =
+        || Some((zstd::bulk::Compressor::new(level.min(ZSTD_MAX_LEVEL).into()).ok()?, Vec::new()));
+    let pieces = contents.par_chunks(SHARD).fold_pieces(compressor, |piece, shard| {
+        let frame = piece.as_mut().and_then(|(compressor, _)| compressor.compress(shard).ok());
+        match (piece.as_mut(), frame) {
+            (Some((_, frames)), Some(mut frame)) => {
+                frame.shrink_to_fit();
+                frames.push(frame);
+            }
+            _ => *piece = None,
+        }
+    });
+    let frames: Option<Vec<Vec<Vec<u8>>>> = pieces.into_iter().map(|piece| Some(piece?.1)).collect();
+    Some(frames?.concat())
 }
 
 #[cfg(test)]

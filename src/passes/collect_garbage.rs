@@ -37,6 +37,7 @@ use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SectionClass};
 use crate::layout::link_order::{self, Dependents, dependents_of};
 use crate::merge::UsedOffsets;
+use crate::parallel::ParallelSlice;
 use crate::passes::bind_symbols::{DefiningSections, global_flags};
 use crate::passes::define_linker_symbols::{matches_any, undefined_globs};
 use crate::passes::drop_commons;
@@ -45,7 +46,6 @@ use crate::relocs::undefined;
 use crate::sframe_output;
 use crate::symbols::MentionedBy;
 use crate::symbols::{Definition, LinkerSymbol, LinkerSymbolOrigin, SymbolFlags, start_stop};
-use rayon::prelude::*;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use visits::Marks;
@@ -67,8 +67,8 @@ pub fn run<'a, T: Target>(
         sweep(&bound, sections, &marks);
         let names;
         (names, used) = marks.finish();
-        let names = bound.symbols.par_iter_mut().zip(names).with_min_len(4096);
-        names.for_each(|(flags, reached)| flags.set(SymbolFlags::LIVE, reached));
+        let names = bound.symbols.par_iter_mut().zip(&names).with_min_len(4096);
+        names.for_each(|(flags, mark)| flags.set(SymbolFlags::LIVE, mark.load(Ordering::Relaxed) != 0));
     }
     drop_orphaned_dependents(&bound, sections, &dependents);
     sframe_output::discard::discard(&bound, sections);

@@ -12,6 +12,7 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
+use crate::parallel::ParallelSlice;
 use crate::phase::{Directives, IdentifierSections, Inputs, SectionStates, Session};
 use crate::plan::LayoutPlan;
 use crate::script::expr::Expr;
@@ -21,7 +22,6 @@ use crate::symbols::MentionedBy;
 use crate::symbols::{Definition, Definitions, Globals};
 use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, Reserved, start_stop};
 use hashbrown::HashMap;
-use rayon::prelude::*;
 
 /// A symbol that a script or `--defsym` assigns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -13,11 +13,11 @@ use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::{Intermediate, SymbolPlace};
+use crate::parallel::ParallelSlice;
 use crate::phase::{Live, TaggedGlobal, TaggedGlobals};
 use crate::relocs::address;
 use crate::synth::tagged_globals::{GRANULE, home};
 use crate::tables::section::Kind;
-use rayon::prelude::*;
 
 /// Finds the variables, if this output has a table for them ([`Live::tagged`]).
 pub fn run<T: Target>(mut link: Live<'_, T>) -> Live<'_, T> {
@@ -45,7 +45,7 @@ fn find<T: Target>(link: &Live<'_, T>, marks: u32) -> Vec<TaggedGlobal> {
         let globals = if object.intermediate == Intermediate::Only { &[][..] } else { &object.globals[..] };
         globals.iter().filter(is_plain).copied().collect::<Vec<SymbolId>>()
     };
-    let mut plain = link.objects.par_iter().zip(&marked).map(used_plainly).collect::<Vec<_>>().concat();
+    let mut plain = link.objects.par_iter().zip(&marked).map(used_plainly).collect().concat();
     plain.sort_unstable();
     let leaders: Vec<SectionId> = link.folds.pairs().into_iter().map(|(leader, _)| leader).collect();
     all.into_iter()

@@ -17,11 +17,12 @@ use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SectionClass};
+use crate::parallel::ParallelSlice;
 use crate::phase::{Placed, SectionState};
 use crate::relocs::address;
 use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
 use crate::symbols::SymbolFlags;
-use rayon::prelude::*;
+use rayon::slice::ParallelSliceMut;
 use std::ops::RangeInclusive;
 
 /// Finds the instructions to take away, if the option is given ([`Placed::unused_pads`]).

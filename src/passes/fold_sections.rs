@@ -37,12 +37,13 @@ use crate::elf::whole_table;
 use crate::ids::SectionId;
 use crate::input::{ObjectFile, SectionClass};
 use crate::layout::link_order::dependents_of;
+use crate::parallel::ParallelSlice;
 use crate::passes::collect_garbage::link_order_dependents;
 use crate::phase::{Bound, Folds, Inputs, Resolved, SectionState, SectionStates};
 use crate::sframe_output;
 use crate::symbols::is_identifier;
 use described::FunctionsByPlace;
-use rayon::prelude::*;
+use rayon::slice::ParallelSliceMut;
 use significance::Pinned;
 use units::{Shapes, Units};
 use zerocopy::IntoBytes;
@@ -121,9 +122,9 @@ fn alike<T: Target>(shapes: &Shapes<'_, '_, T>, pinned: &Pinned) -> Vec<(Section
         })
         .collect();
     found.par_sort_unstable();
-    let groups = found.par_chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() > 1);
+    let groups = found.chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() > 1);
     let mut alike: Vec<(SectionId, u64)> =
-        groups.flat_map_iter(|group| group.iter().map(|&(hash, id)| (id, hash))).collect();
+        groups.flat_map(|group| group.iter().map(|&(hash, id)| (id, hash))).collect();
     alike.par_sort_unstable();
     alike
 }

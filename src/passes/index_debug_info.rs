@@ -9,9 +9,9 @@ use crate::debug_index::joined::{self, DebugIndex};
 use crate::debug_index::object::{self, ObjectIndex};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::input::InputSource;
+use crate::parallel::ParallelSlice;
 use crate::phase::Live;
 use crate::tables::section::Kind;
-use rayon::prelude::*;
 
 /// Reads the debug information of all objects; nothing if the output has no index.
 pub fn run<'a, T: Target>(link: &Live<'a, T>, source: &dyn InputSource) -> DebugIndex<'a> {

@@ -8,9 +8,9 @@ use crate::arch::Target;
 use crate::debug_index::debug_names::{self, NameIndex};
 use crate::debug_index::name_tables::{self, ObjectNames};
 use crate::diag::{Code, Diagnostic, Location};
+use crate::parallel::ParallelSlice;
 use crate::phase::Live;
 use crate::tables::section::Kind;
-use rayon::prelude::*;
 
 /// Reads and joins the indexes; nothing if the output has none.
 pub fn run<'a, T: Target>(link: &Live<'a, T>) -> NameIndex<'a> {

@@ -18,6 +18,7 @@ use crate::input::{ObjectFile, SectionClass, SectionInfo};
 use crate::layout::link_order::{self, dependents_of};
 use crate::layout::orphan::is_debug;
 use crate::layout::spill::Alternatives;
+use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Inputs, Live, Matched, Resolved, SectionState, SectionStates, Synthesized};
 use crate::plan::finder::{RuleFinder, file_of};
 use crate::plan::{Body, LayoutPlan, Rule};
@@ -27,7 +28,6 @@ use crate::script::glob::Glob;
 use crate::script::matcher::File;
 use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, MentionedBy, start_stop};
 use hashbrown::HashSet;
-use rayon::prelude::*;
 use zerocopy::IntoBytes;
 
 /// Number of sections that one job matches.
@@ -168,7 +168,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
             }
             dropped
         });
-        blocks.flatten_iter().collect()
+        blocks.flat_map_iter(|dropped| dropped).collect()
     }
 
     /// The members of groups that the script discards (`/DISCARD/ : { *(.group) }`), as header indices by
@@ -398,19 +398,18 @@ fn names_of_filled_outputs<'p>(
     sections: &SectionStates,
 ) -> HashSet<&'p [u8]> {
     let none = || vec![false; plan.outputs.len()];
-    let fill = |mut is_filled: Vec<bool>, (at, rule): (usize, &Option<RuleId>)| {
+    let fill = |is_filled: &mut Vec<bool>, (at, rule): (usize, &Option<RuleId>)| {
         if let Some(rule) = *rule
             && sections.is_alive(SectionId::from_index(at))
         {
             is_filled[plan.rule(rule).output.index()] = true;
         }
-        is_filled
     };
-    let join = |mut all: Vec<bool>, some: Vec<bool>| {
-        all.iter_mut().zip(some).for_each(|(all, some)| *all |= some);
+    let pieces = rules.par_iter().enumerate().with_min_len(BLOCK).fold_pieces(none, fill);
+    let is_filled = pieces.into_iter().fold(none(), |mut all, piece| {
+        all.iter_mut().zip(piece).for_each(|(all, piece)| *all |= piece);
         all
-    };
-    let is_filled = rules.par_iter().enumerate().with_min_len(BLOCK).fold(none, fill).reduce(none, join);
+    });
     let filled = plan.in_order().filter_map(|number| {
         let output = &plan.outputs[number.index()];
         (is_filled[number.index()] || output.body.iter().any(Body::writes)).then_some(&*output.name)

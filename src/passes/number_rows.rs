@@ -7,11 +7,12 @@
 
 use crate::arch::Target;
 use crate::ids::{DynamicRowId, SharedId, Slot, SymbolId};
+use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Copies, DynamicRow, Inputs, Numbered, Scanned, Slots};
 use crate::rows::filled;
 use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::synth::copy;
-use rayon::prelude::*;
+use rayon::slice::ParallelSliceMut;
 
 /// Gives each symbol with needs, and each exported one, its row.
 pub fn run<T: Target>(mut scanned: Scanned<'_, T>) -> Numbered<'_, T> {

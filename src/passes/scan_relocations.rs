@@ -15,12 +15,12 @@ use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::{InputSource, ObjectFile, SectionClass};
+use crate::parallel::ParallelSlice;
 use crate::passes::open_needed_libraries;
 use crate::phase::{Live, RelocNeeds, SectionState};
 use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
 use crate::relocs::{discarded, undefined};
 use crate::symbols::{AtomicNeeds, Definition, Needs, SymbolFlags};
-use rayon::prelude::*;
 
 /// One section reports at most so many problems.
 const MAX_REPORTS: u32 = 8;
@@ -46,10 +46,8 @@ pub struct ScanResults {
 pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<ScanResults>, Vec<Needs>) {
     let relocatable = link.config.is_relocatable();
     let needs = AtomicNeeds::new(link.symbol_count);
-    let found = link
-        .objects
-        .par_iter()
-        .map_init(Vec::new, |sites, object| {
+    let pieces =
+        link.objects.par_iter().fold_pieces(<(Vec<ScanResults>, Vec<_>)>::default, |(all, sites), object| {
             let mut found = ScanResults { sites: std::mem::take(sites), ..ScanResults::default() };
             for index in 1..object.headers.len() {
                 if is_scanned(link, object, index) {
@@ -69,10 +67,9 @@ pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<ScanResults>, Vec<Needs>) {
             *sites = std::mem::take(&mut found.sites);
             found.sites = sites.clone();
             sites.clear();
-            found
-        })
-        .collect();
-    (found, needs.into_needs())
+            all.push(found);
+        });
+    (pieces.into_iter().flat_map(|piece| piece.0).collect(), needs.into_needs())
 }
 
 /// Joins the results of all objects, and reports problems.

@@ -25,10 +25,10 @@ use crate::ids::{FileId, SectionId, SharedId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::source_lines::{PlaceRole, SourceLines};
 use crate::input::{ObjectFile, SharedFile};
+use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Inputs, SectionState, SectionStates};
 use crate::plan::LayoutPlan;
 use crate::symbols::{CommonBlock, Definition, Definitions, MentionedBy};
-use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 const RANK_STRONG: u64 = 1;

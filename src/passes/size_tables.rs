@@ -9,6 +9,7 @@ use crate::debug_index::debug_names::NameIndex;
 use crate::debug_index::joined::DebugIndex;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{SectionId, SymbolId};
+use crate::parallel::IntoParallel;
 use crate::phase::{Contents, Extent, Numbered, Resolved, Scanned, Tables};
 use crate::relocs::dynamic;
 use crate::sframe::collect::Chosen;
@@ -20,7 +21,6 @@ use crate::tables::dynamic_tables::DynamicTables;
 use crate::tables::dynstr::DynamicStrings;
 use crate::tables::section::{Kind, SyntheticSections};
 use hashbrown::HashSet;
-use rayon::prelude::*;
 use std::collections::BTreeSet;
 
 /// Sizes the linker's own sections. `chosen` holds the functions of its SFrame table, `corrupt_sframes` the
@@ -126,26 +126,22 @@ fn needed_libraries<T: Target>(link: &Scanned<'_, T>) -> Vec<bool> {
     let rows = (0..link.globals.len() as u32).into_par_iter().with_min_len(4096);
     let has_address =
         |id: SymbolId| link.reloc_needs.of_symbols[id.index()].intersects(Needs::COPY | Needs::CANONICAL_PLT);
-    let used = rows.fold(
-        || vec![false; link.shared.len()],
-        |mut used, row| {
-            let id = SymbolId(row);
-            if let Definition::Shared { library, .. } = link.definition(id)
-                && !used[library.index()]
-                && link.mentions(id).contains(MentionedBy::IN_OBJECT)
-                && (link.mentions(id).contains(MentionedBy::STRONG_REFERENCE) || has_address(id))
-                && link.is_name_used(id)
-            {
-                used[library.index()] = true;
-            }
-            used
-        },
-    );
-    let join = |mut one: Vec<bool>, other: Vec<bool>| {
-        one.iter_mut().zip(other).for_each(|(one, other)| *one |= other);
-        one
-    };
-    let mut needed = used.reduce(|| vec![false; link.shared.len()], join);
+    let none = || vec![false; link.shared.len()];
+    let pieces = rows.fold_pieces(none, |used: &mut Vec<bool>, row| {
+        let id = SymbolId(row);
+        if let Definition::Shared { library, .. } = link.definition(id)
+            && !used[library.index()]
+            && link.mentions(id).contains(MentionedBy::IN_OBJECT)
+            && (link.mentions(id).contains(MentionedBy::STRONG_REFERENCE) || has_address(id))
+            && link.is_name_used(id)
+        {
+            used[library.index()] = true;
+        }
+    });
+    let mut needed = pieces.into_iter().fold(none(), |mut all, piece| {
+        all.iter_mut().zip(piece).for_each(|(all, piece)| *all |= piece);
+        all
+    });
     for (needed, (library, overridden)) in
         needed.iter_mut().zip(link.shared.iter().zip(&link.definitions.overridden_libraries))
     {

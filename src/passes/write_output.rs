@@ -14,6 +14,7 @@ use crate::ids::{ChunkId, SectionId};
 use crate::input::SectionClass;
 use crate::output::file::OutputFile;
 use crate::output::headers;
+use crate::parallel::{IntoParallel, join};
 use crate::passes::find_unused_pads;
 use crate::phase::{Image, Placed, SectionState};
 use crate::region::Region;
@@ -21,13 +22,12 @@ use crate::relocs;
 use crate::sframe_output;
 use crate::synth;
 use crate::tables::section::Kind;
-use rayon::prelude::*;
 
 /// Fills the whole file except the build-id, which depends on the rest.
 pub fn run<T: Target>(image: &Image<'_, T>, file: &mut OutputFile) {
     let mut slices = slices(image, file.region());
     let tables = TableSlices::take(image, &mut slices);
-    rayon::join(
+    join(
         || tables.write(image),
         || {
             slices.into_par_iter().for_each(|(id, out)| match &image.compressed[id.index()] {
@@ -147,7 +147,7 @@ fn write_items<T: Target>(
         let middle = items.len() / 2;
         let split = link.layout.offset_of(items[middle]).max(base);
         let left = out.take_first(split - base);
-        rayon::join(
+        join(
             || write_items(link, chunk, &items[..middle], base, left),
             || write_items(link, chunk, &items[middle..], split, out),
         );

@@ -11,10 +11,11 @@ use super::slots::{self, Packs, Word, packs};
 use crate::arch::Target;
 use crate::decision::decide::DynamicKind;
 use crate::decision::site::DynRelocSite;
+use crate::parallel::ParallelSlice;
 use crate::phase::{DynamicRow, Geometry, Inputs, Live, Located, Numbered, Scanned};
 use crate::symbols::{Needs, SymbolFlags};
 use crate::tables::section::Kind;
-use rayon::prelude::*;
+use rayon::slice::ParallelSliceMut;
 
 /// One entry of `.rela.dyn` or `.rela.plt`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -11,11 +11,11 @@ use crate::input::SharedFile;
 use crate::input::object::{FileName, SymbolPlace};
 use crate::input::shared::NeededLibraries;
 use crate::input::source_lines::{PlaceRole, SourceLines, referenced_more};
+use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Bound, Inputs, Live, Resolved, SectionState};
 use crate::symbols::versions::split;
 use crate::symbols::{Definition, MentionedBy, SymbolFlags, start_stop};
 use hashbrown::{HashMap, HashSet};
-use rayon::prelude::*;
 use std::sync::OnceLock;
 
 /// The largest number of references that one message shows.
@@ -249,7 +249,7 @@ fn similar<'a, T: Target>(link: &Resolved<'a, T>, name: &[u8]) -> Option<Similar
             library.is_plain_definition(row).then_some((likeness, Some(library.id), row))
         })
     });
-    let (likeness, library, row) = of_globals.chain(of_libraries).min()?;
+    let (likeness, library, row) = of_globals.min().into_iter().chain(of_libraries.min()).min()?;
     Some(match library.map(|library| &link.shared[library.index()]) {
         None => {
             Similar { likeness, name: names[row], place: definition_place(link, SymbolId::from_index(row)) }

@@ -4,11 +4,12 @@ use crate::arch::Target;
 use crate::diag::words::shown;
 use crate::ids::SymbolId;
 use crate::input::object::FileName;
+use crate::parallel::ParallelSlice;
 use crate::phase::Inputs;
 use crate::phase::Resolved;
 use crate::symbols::Definition;
 use crate::symbols::MentionedBy;
-use rayon::prelude::*;
+use rayon::slice::ParallelSliceMut;
 use std::fmt::Write;
 
 /// Column of the file names.
@@ -62,7 +63,9 @@ fn mentions<T: Target>(link: &Resolved<'_, T>) -> Vec<Mention> {
             Mention { symbol, is_reference: !defines, is_library: true, file: library.id.0 }
         })
     });
-    of_objects.chain(of_libraries).collect()
+    let mut all = of_objects.collect();
+    all.append(&mut of_libraries.collect());
+    all
 }
 
 fn file_name<'a, T: Target>(link: &Inputs<'a, T>, mention: &Mention) -> FileName<'a> {

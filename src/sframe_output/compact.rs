@@ -12,10 +12,10 @@ use crate::arch::Target;
 use crate::cli::{Config, SFrameIndex};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
+use crate::parallel::IntoParallel;
 use crate::phase::{Geometry, Inputs, Placed};
 use crate::sframe::collect::{Chosen, Compact, Table};
 use hashbrown::HashMap;
-use rayon::prelude::*;
 use sframe_format::compact::{Builder, Pages, ShapeId};
 use sframe_format::write::{Encoder, FunctionId};
 use sframe_format::{Blob, ErrorKind};
@@ -48,7 +48,8 @@ pub fn of_table(table: &Table) -> Result<Compact, String> {
         let functions = block * size..count.min((block + 1) * size);
         of_functions(&table.encoder, &blob, functions)
     });
-    let mut blocks = blocks.collect::<Result<Vec<_>, String>>()?.into_iter();
+    let blocks: Result<Vec<_>, String> = blocks.collect().into_iter().collect();
+    let mut blocks = blocks?.into_iter();
     let empty = || (Builder::new(table.encoder.options().abi), Vec::new());
     let (mut builder, mut shapes_of) = blocks.next().unwrap_or_else(empty);
     shapes_of.reserve(count as usize - shapes_of.len());

@@ -15,10 +15,10 @@ use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
+use crate::parallel::ParallelSlice;
 use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::{Resolved, SectionState, SectionStates};
-use rayon::prelude::*;
 use serde::Serialize;
 use zerocopy::byteorder::ByteOrder;
 

@@ -13,12 +13,13 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::ChunkId;
+use crate::parallel::{IntoParallel, ParallelSlice, join};
 use crate::phase::{Arranged, Placed, Resolved};
 use crate::region::Region;
 use crate::sframe::collect::{Batch, Chosen, Ordered, Place, Table};
 use crate::sframe::{abi, encoding};
 use crate::tables::section::Kind;
-use rayon::prelude::*;
+use rayon::slice::ParallelSliceMut;
 use sframe_format::write::{Encoder, FunctionId};
 use sframe_format::{ErrorKind, HEADER_SIZE};
 use zerocopy::byteorder::{I64, U64};
@@ -99,7 +100,7 @@ fn write_parts<T: Target>(
         .zip((0..).step_by(FDES_PER_JOB))
         .map(|(part, first)| (first, part, out.take_first(part.len() as u64 * width)))
         .collect();
-    let ((), written) = rayon::join(
+    let ((), written) = join(
         || out.store(encoder.rows()),
         || {
             let write = |(first, part, out): (usize, &[(u64, FunctionId)], Region<'_>)| {

@@ -13,13 +13,14 @@ use crate::elf::Sym;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
+use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Inputs, Placed, Resolved, Scanned};
 use crate::relocs::address;
 use crate::symbols::MentionedBy;
 use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::tables::dynamic_tables::{DynamicSymbol, GnuHashShape};
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
-use rayon::prelude::*;
+use rayon::slice::ParallelSliceMut;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{U16, U32, U64};
 

@@ -12,6 +12,7 @@ use crate::decision::site::DynRelocSite;
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::Slot;
+use crate::parallel::{IntoParallel, ParallelSlice, join};
 use crate::phase::{Extent, Located, Numbered};
 use crate::region::{Region, copy_bytes};
 use crate::relocs::address;
@@ -19,7 +20,7 @@ use crate::relocs::dynamic::{self, Entry};
 use crate::relocs::slots::packs;
 use crate::symbols::{Definition, SymbolFlags};
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
-use rayon::prelude::*;
+use rayon::slice::ParallelSliceMut;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{I64, U64};
 
@@ -115,7 +116,7 @@ fn write<T: Target>(link: &Located<'_, T>, mut out: Region<'_>) {
         jobs.push((part, out.take_first(size as u64 * ENTRY)));
         stretches = after;
     }
-    rayon::join(
+    join(
         || jobs.into_par_iter().for_each(|(part, region)| order.store(link, part, region)),
         || out.fill(|out| store::<T>(&order.rest, out)),
     );

@@ -15,6 +15,7 @@ use crate::elf::{Sym, string_at};
 use crate::ids::{ChunkId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::{Malformed, SymbolPlace};
+use crate::parallel::IntoParallel;
 use crate::phase::Arranged;
 use crate::phase::Inputs;
 use crate::phase::Resolved;
@@ -23,7 +24,6 @@ use crate::symbols::{Definition, LinkerSymbolOrigin, MentionedBy, Needs, Reserve
 use crate::synth::{groups, references};
 use crate::tables::local_names::LocalNames;
 use crate::tables::symtab_plan::{Part, SymtabPlan};
-use rayon::prelude::*;
 
 /// Counts symbols and names. The output sections must be known.
 pub fn plan<T: Target>(link: &Arranged<'_, T>) -> SymtabPlan {
@@ -48,7 +48,7 @@ pub fn plan<T: Target>(link: &Arranged<'_, T>) -> SymtabPlan {
     }
     let names = &plan.names;
     (plan.locals, plan.globals) =
-        (0..=link.objects.len()).into_par_iter().map(|owner| count_owner(link, names, owner)).unzip();
+        (0..link.objects.len() + 1).into_par_iter().map(|owner| count_owner(link, names, owner)).unzip();
     for (object, part) in link.objects.iter().zip(&plan.locals) {
         if object.measure_of_names().take(part.string_size).is_err() {
             let finding = Malformed::overlap("names of its symbols").what;

@@ -9,7 +9,6 @@ use crate::ids::{SectionId, SymbolId};
 use crate::merge::UsedOffsets;
 use crate::passes::merge_strings;
 use crate::phase::{Bound, SectionStates};
-use rayon::prelude::*;
 use std::ops::RangeFrom;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -112,9 +111,9 @@ impl Marks {
         self.sections[sections].iter().map(|mark| mark.load(Ordering::Relaxed) & REACHED != 0)
     }
 
-    /// For each global, whether marking reached its name; and the pieces in use.
-    pub(super) fn finish(self) -> (impl IndexedParallelIterator<Item = bool>, UsedOffsets) {
-        (self.names.into_par_iter().map(|mark| mark.into_inner() != 0), self.pieces)
+    /// For each global, a mark that is 0 unless its name was reached; and the pieces in use.
+    pub(super) fn finish(self) -> (Vec<AtomicU8>, UsedOffsets) {
+        (self.names, self.pieces)
     }
 
     /// Marks the pieces of a divided section that an edge leads to. Returns whether there are any.

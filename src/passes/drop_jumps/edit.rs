@@ -7,8 +7,8 @@ use crate::elf::{Rela, Sym, is_alloc, whole_table};
 use crate::input::ObjectFile;
 use crate::input::edit::Edit;
 use crate::input::object::SymbolPlace;
+use crate::parallel::ParallelSlice;
 use crate::phase::Contents;
-use rayon::prelude::*;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{ByteOrder, I64, U64};
 

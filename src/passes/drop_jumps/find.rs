@@ -10,10 +10,11 @@ use crate::ids::SectionId;
 use crate::input::{ObjectFile, SectionClass};
 use crate::layout::output;
 use crate::layout::place::List;
+use crate::parallel::IntoParallel;
 use crate::phase::Contents;
 use crate::plan::{Body, LayoutPlan, OutputPlan};
 use crate::relocs::shortcuts::is_own;
-use rayon::prelude::*;
+use rayon::slice::ParallelSliceMut;
 
 /// One job looks at so many sections at least.
 const FEW: usize = 256;
@@ -29,7 +30,7 @@ pub fn run<T: Target>(link: &Contents<'_, T>, plan: &LayoutPlan, lists: &[List])
         for items in runs(output, lists) {
             let run = Run { link, items: &items, pads: pads_with_code::<T>(output) };
             let found = (0..items.len()).into_par_iter().with_min_len(FEW).filter_map(|at| run.jump(at));
-            jumps.par_extend(found);
+            jumps.append(&mut found.collect());
         }
     }
     jumps.par_sort_unstable_by_key(|jump| jump.section);

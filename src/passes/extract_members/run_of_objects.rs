@@ -9,9 +9,9 @@ use super::{Known, Search};
 use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::{ObjectFile, SymbolUse};
+use crate::parallel::ParallelSlice;
 use crate::passes::open_inputs::Step;
 use crate::passes::parse_inputs::Parsed;
-use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Fewer objects are taken one by one.
@@ -84,15 +84,15 @@ impl<T: Target> Search<'_, '_, T> {
             self.taken[*file as usize] = true;
             self.found.objects.push(*file);
         }
-        let of_rank = |rank: AtomicU8| Known::RANKS[usize::from(rank.into_inner())];
-        let known: Vec<Known> = said.known.into_par_iter().map(of_rank).collect();
+        let of_rank = |rank: &AtomicU8| Known::RANKS[usize::from(rank.load(Ordering::Relaxed))];
+        let known: Vec<Known> = said.known.par_iter().map(of_rank).collect();
         let became = |(row, (now, before)): (usize, (&Known, &Known))| {
             let is_news = now != before && matches!(now, Known::Wanted | Known::Common);
             is_news.then(|| SymbolId::from_index(row))
         };
-        self.asked.par_extend(known.par_iter().zip(&self.known).enumerate().filter_map(became));
+        self.asked.extend(known.par_iter().zip(&self.known).enumerate().filter_map(became).collect());
         self.known = known;
-        self.constrained = said.constrained.into_par_iter().map(AtomicBool::into_inner).collect();
+        self.constrained = said.constrained.par_iter().map(|flag| flag.load(Ordering::Relaxed)).collect();
         run.len()
     }
 }

@@ -14,8 +14,9 @@
 mod changes;
 mod targets;
 
+use crate::parallel::ParallelSlice;
 use changes::Partition;
-use rayon::prelude::*;
+use rayon::slice::ParallelSliceMut;
 use std::cmp::Ordering;
 use std::ops::Range;
 use targets::Targets;
@@ -98,12 +99,12 @@ fn refine(
         slices.push((class.start, rows));
         (rest, at) = (behind, class.end);
     }
-    let shares = slices.par_chunks_mut(SHARE).map(|share| {
+    let shares = ParallelSlice::par_chunks_mut(&mut *slices, SHARE).map(|share| {
         let mut found = Vec::with_capacity(share.len());
         share.iter_mut().for_each(|(start, rows)| split(rows, *start, &mut found));
         found
     });
-    shares.collect::<Vec<_>>().concat()
+    shares.collect().concat()
 }
 
 /// Puts rows that are alike side by side. Rows of one hash nearly always are.

@@ -26,12 +26,12 @@ use crate::input::object::SymbolPlace;
 use crate::input::temporal_profile::{Function, base_name, root_name};
 use crate::input::{ObjectFile, SectionClass};
 use crate::layout::priority::may_move;
+use crate::parallel::ParallelSlice;
 use crate::phase::Scanned;
 use crate::script::ast::Sort;
 use crate::script::glob::Glob;
 use crate::symbols::is_identifier;
 use hashbrown::{HashMap, HashSet};
-use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -23,7 +23,7 @@
 //! the rounds end. Halves are independent of each other, and so two threads may take them. All sums are of
 //! integers: neither threads nor a machine's logarithm change the order.
 
-use rayon::prelude::*;
+use crate::parallel::{IntoParallel, join};
 use std::cmp::Reverse;
 
 /// The most rounds of swaps for one cut.
@@ -149,7 +149,7 @@ fn cut(part: Part, weights: &[i64], order: &mut [u32]) {
     let (front, back) = order.split_at_mut(first.things.len());
     let halves = (|| cut(first, weights, front), || cut(second, weights, back));
     if many {
-        rayon::join(halves.0, halves.1);
+        join(halves.0, halves.1);
     } else {
         halves.0();
         halves.1();

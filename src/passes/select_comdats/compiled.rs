@@ -14,9 +14,9 @@ use crate::ids::{FileId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::group::{Group, groups};
 use crate::input::object::SymbolPlace;
+use crate::parallel::ParallelSlice;
 use crate::phase::Inputs;
 use hashbrown::{HashMap, HashSet};
-use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
 use super::linkonce::Position;
@@ -60,7 +60,7 @@ pub(super) fn displaced<T: Target>(
         let groups = groups(object).0.into_iter();
         groups.filter_map(move |group| Some((Position::new(object.id, group.section), winner(&group)?)))
     });
-    let mut displaced: HashMap<Position, FileId> = beaten.collect::<Vec<_>>().into_iter().collect();
+    let mut displaced: HashMap<Position, FileId> = beaten.collect().into_iter().collect();
     let is_wanted = |group: &Group<'_>| {
         let is_made = own.contains_key(group.signature);
         group.is_comdat() && compiled.signatures.contains(group.signature) && !is_made

@@ -6,7 +6,7 @@
 //! number.
 
 use super::targets::Targets;
-use rayon::prelude::*;
+use rayon::slice::ParallelSliceMut;
 use std::ops::Range;
 
 /// A class of rows.

@@ -1,0 +1,144 @@
+//! Chains against plain loops, for pools of several sizes.
+
+use super::*;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// Runs a test with pools of one to eight threads.
+fn with_threads(test: impl Fn() + Sync) {
+    for threads in [1, 2, 3, 8] {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(&test);
+    }
+}
+
+/// Numbers of items at which pieces begin to differ.
+const COUNTS: [usize; 8] = [0, 1, 2, 3, 7, 64, 1000, 4097];
+
+#[test]
+fn results_come_in_the_order_of_the_items() {
+    with_threads(|| {
+        for count in COUNTS {
+            let numbers: Vec<usize> = (0..count).collect();
+            assert_eq!(numbers.par_iter().copied().collect(), numbers);
+            assert_eq!((0..count).into_par_iter().map(|n| n * 2).collect(), even(count));
+            let odd = numbers.par_iter().filter(|n| **n % 2 == 1).map(|n| n / 2).collect();
+            assert_eq!(odd, (0..count / 2).collect::<Vec<_>>());
+            let twice = numbers.par_iter().flat_map_iter(|&n| [n, n]).collect();
+            assert_eq!(twice, numbers.iter().flat_map(|&n| [n, n]).collect::<Vec<_>>());
+            let some = (0..count as u32).into_par_iter().filter_map(|n| (n % 3 == 0).then_some(n)).collect();
+            assert_eq!(some, (0..count as u32).step_by(3).collect::<Vec<_>>());
+        }
+    });
+}
+
+fn even(count: usize) -> Vec<usize> {
+    (0..count).map(|n| n * 2).collect()
+}
+
+#[test]
+fn sources_are_paired_and_numbered() {
+    with_threads(|| {
+        for count in COUNTS {
+            let names: Vec<String> = (0..count).map(|n| n.to_string()).collect();
+            let mut sums = vec![0; count];
+            let rows = sums.par_iter_mut().zip(&names).zip(0..count + 5).enumerate();
+            rows.for_each(|(number, ((sum, name), other))| {
+                assert_eq!(number.to_string(), *name);
+                *sum = number + other;
+            });
+            assert_eq!(sums, even(count));
+            let owned = names.clone().into_par_iter().zip(names.par_chunks(1)).map(|(a, b)| a == b[0]);
+            assert!(owned.all(|same| same));
+        }
+    });
+}
+
+#[test]
+fn chunks_cover_the_slice_whatever_their_size() {
+    with_threads(|| {
+        for count in COUNTS {
+            for size in [1, 3, 64, 5000] {
+                let mut numbers: Vec<usize> = (0..count).collect();
+                let expected: Vec<Vec<usize>> = numbers.chunks(size).map(<[usize]>::to_vec).collect();
+                assert_eq!(numbers.par_chunks(size).map(<[usize]>::to_vec).collect(), expected);
+                numbers.par_chunks_mut(size).for_each(|chunk| chunk.iter_mut().for_each(|n| *n *= 2));
+                assert_eq!(numbers, even(count));
+            }
+        }
+    });
+}
+
+#[test]
+fn folds_say_what_loops_say() {
+    with_threads(|| {
+        for count in COUNTS {
+            let numbers: Vec<u64> = (0..count as u64).map(|n| n * 7919 % 1009).collect();
+            assert_eq!(numbers.par_iter().copied().sum(), numbers.iter().sum::<u64>());
+            assert_eq!(numbers.par_iter().copied().min(), numbers.iter().copied().min());
+            assert_eq!(numbers.par_iter().copied().max(), numbers.iter().copied().max());
+            assert_eq!(numbers.par_iter().filter(|n| **n > 500).count(), {
+                numbers.iter().filter(|n| **n > 500).count()
+            });
+            assert_eq!(numbers.par_iter().any(|n| *n == 1008), numbers.contains(&1008));
+            let texts = numbers.par_iter().map(u64::to_string);
+            let expected: String = numbers.iter().map(u64::to_string).collect();
+            assert_eq!(texts.reduce(String::new, |a, b| a + &b), expected);
+        }
+    });
+}
+
+#[test]
+fn pieces_keep_to_their_limits() {
+    with_threads(|| {
+        let sizes =
+            |chain: Chain<std::ops::Range<usize>, Same>| chain.fold_pieces(|| 0, |size, _| *size += 1);
+        let sum = |sizes: &[usize]| sizes.iter().sum::<usize>();
+        let large = sizes((0..1000).into_par_iter().with_min_len(300));
+        assert!(large.iter().all(|size| *size >= 300) && sum(&large) == 1000, "{large:?}");
+        let whole = sizes((0..1000).into_par_iter().with_min_len(501));
+        assert_eq!(whole, [1000]);
+        let small = sizes((0..1000).into_par_iter().with_max_len(10));
+        let alone = rayon::current_num_threads() == 1;
+        assert!(alone || small.iter().all(|size| *size <= 10) && sum(&small) == 1000, "{small:?}");
+    });
+}
+
+#[test]
+fn a_thread_without_work_takes_half_of_what_another_has() {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
+    let threads = Mutex::new(BTreeSet::new());
+    pool.install(|| {
+        // The last item is in the last piece of the first cut.
+        (0..64usize).into_par_iter().for_each(|number| {
+            if number >= 48 {
+                std::thread::sleep(Duration::from_millis(2));
+                threads.lock().unwrap().insert(rayon::current_thread_index());
+            }
+        });
+    });
+    assert!(threads.into_inner().unwrap().len() > 1);
+}
+
+#[test]
+fn a_panic_comes_to_the_caller() {
+    with_threads(|| {
+        let fail = || {
+            (0..100usize)
+                .into_par_iter()
+                .map(|n| if n == 77 { panic!("77") } else { n.to_string() })
+                .collect()
+        };
+        let caught: std::thread::Result<Vec<String>> = std::panic::catch_unwind(fail);
+        assert_eq!(caught.unwrap_err().downcast_ref::<&str>(), Some(&"77"));
+    });
+}
+
+#[test]
+fn join_returns_both_results() {
+    with_threads(|| {
+        let text = String::from("a");
+        assert_eq!(join(|| text.clone() + "b", || text.len()), ("ab".to_owned(), 1));
+    });
+}
