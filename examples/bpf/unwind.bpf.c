@@ -32,6 +32,9 @@ enum {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
+/* Nobody sleeps until a stack comes: the reader looks at the ring after a time. */
+#define BPF_RB_NO_WAKEUP 1
+
 /* What the loader settles before it loads this. */
 const volatile u64 pid_namespace_device = 0, pid_namespace_inode = 0;
 /* Whether the event makes a sample of its own of whole stacks too, to hold one against the other. */
@@ -94,6 +97,13 @@ struct process {
 #define STACK_POINTER 7
 #define REGISTERS 16
 
+/* Words of the stack that are read at once. A read costs as much as some hundred bytes of it do, because it is a call through
+ * several functions of the kernel, and returns are slow on processors that must not predict them.
+ */
+#define WINDOW_WORDS 64
+#define WINDOW_BYTES (8 * WINDOW_WORDS)
+#define MEMORY_PAGE 4096
+
 struct walk {
 	u64 pc;
 	u64 registers[REGISTERS];
@@ -102,7 +112,23 @@ struct walk {
 	u32 first, count; /* of the process's ranges */
 	u64 last; /* the stack pointer that the last way back which moves led to; 0 before */
 	struct range range; /* the last one; many neighbours in a stack are of one file */
+	u64 window_at; /* where the window was read from */
+	u64 window_bytes; /* 0: nothing was read */
+	u64 window[WINDOW_WORDS];
 	struct sample sample;
+};
+
+/* Rows that were found before: those of the same calls are needed again and again. A table never changes. */
+#define KEPT_ROWS_BITS 10
+#define KEPT_ROWS (1 << KEPT_ROWS_BITS)
+struct kept_row {
+	u64 address; /* as the file has it */
+	u64 word; /* 0: no row */
+	u32 file, spare;
+};
+
+struct kept_rows {
+	struct kept_row each[KEPT_ROWS];
 };
 
 /* How a function that has called on another stack gets back to the one on which it was called: by words that lead to a stack
@@ -224,6 +250,13 @@ struct {
 	struct walk *value;
 } walks SEC(".maps");
 
+struct {
+	int (*type)[BPF_MAP_TYPE_PERCPU_ARRAY];
+	int (*max_entries)[1];
+	u32 *key;
+	struct kept_rows *value;
+} kept_rows SEC(".maps");
+
 /* How many stacks ended where, and how many frames were found. */
 struct counts {
 	u64 ends[ENDS_COUNT];
@@ -282,6 +315,34 @@ NOINLINE u64 load64(u32 place)
 INLINE int read_user(void *to, u32 size, u64 address)
 {
 	return bpf_probe_read_user(to, size, (void *)address) == 0;
+}
+
+/* A word of the stack. Almost always it is near those of the frame before. */
+INLINE int read_word(struct walk *walk, u64 *word, u64 address)
+{
+	u64 offset = address - walk->window_at, alone;
+
+	if (address & 7) {
+		/* A read that fails leaves a zero. */
+		if (!read_user(&alone, 8, address))
+			return 0;
+		*word = alone;
+		return 1;
+	}
+	if (offset >= walk->window_bytes) {
+		u64 past = (address & (MEMORY_PAGE - 1)) + WINDOW_BYTES;
+
+		/* Nothing of another page, which need not be there. */
+		walk->window_at = past > MEMORY_PAGE ? address - (past - MEMORY_PAGE) : address;
+		walk->window_bytes = 0;
+		if (!read_user(walk->window, WINDOW_BYTES, walk->window_at))
+			return 0;
+		walk->window_bytes = WINDOW_BYTES;
+		offset = address - walk->window_at;
+	}
+	/* The mask changes nothing but for the verifier. */
+	*word = walk->window[offset / 8 & (WINDOW_WORDS - 1)];
+	return 1;
 }
 
 /* A process has fewer ranges than this to the power of two. */
@@ -346,29 +407,20 @@ INLINE u32 step_by_word(struct walk *walk, u64 word)
 	u64 sp = walk->registers[STACK_POINTER], fp = walk->registers[FRAME_POINTER];
 	u64 cfa = (word & CFA_BY_FP ? fp : sp) + CFA_OFFSET(word);
 	u64 at = cfa + RA_OFFSET(word), fp_at = cfa + FP_OFFSET(word);
-	u64 pair[2];
+	u64 pc;
 
 	if (cfa < sp || (cfa == sp && !walk->topmost))
 		return NO_PROGRESS;
 	if (!(word & RA_SAVED))
 		return REGISTER;
-	/* Almost always both are neighbours. */
-	if (word & FP_SAVED && fp_at + 8 == at && read_user(pair, sizeof(pair), fp_at)) {
-		fp = pair[0];
-	} else {
-		if (!read_user(&pair[1], 8, at))
-			return MEMORY;
-		/* Compilers leave the rule in force after they restored the register; its slot is then free stack. A read that fails
-		 * leaves a zero.
-		 */
-		if (word & FP_SAVED && read_user(&pair[0], 8, fp_at))
-			fp = pair[0];
-		else if (word & FP_SAVED && !(walk->topmost && fp_at < sp))
-			return MEMORY;
-	}
-	if (pair[1] == 0)
+	/* Compilers leave the rule in force after they restored the register; its slot is then free stack. */
+	if (word & FP_SAVED && !read_word(walk, &fp, fp_at) && !(walk->topmost && fp_at < sp))
+		return MEMORY;
+	if (!read_word(walk, &pc, at))
+		return MEMORY;
+	if (pc == 0)
 		return ROOT;
-	enter_caller(walk, pair[1], cfa, fp);
+	enter_caller(walk, pc, cfa, fp);
 	return GOES_ON_UP;
 }
 
@@ -540,24 +592,41 @@ INLINE u32 step_back(struct walk *walk)
 	return GOES_ON_UP;
 }
 
-INLINE u32 step(struct walk *walk)
+/* Where a row is kept, if it is. */
+INLINE struct kept_row *kept_row(struct kept_rows *rows, u32 file, u64 address)
 {
-	u64 pc = walk->topmost ? walk->pc : walk->pc - 1, word;
+	u64 hash = (address ^ (u64)file << 40) * 0x9e3779b97f4a7c15ull;
+
+	return &rows->each[hash >> (64 - KEPT_ROWS_BITS)];
+}
+
+INLINE u32 step(struct walk *walk, struct kept_rows *rows)
+{
+	u64 pc = walk->topmost ? walk->pc : walk->pc - 1, address, word;
+	struct kept_row *kept;
 	struct table *table;
 	enum answer answer = NO_ROW;
 	u32 file, end = NO_MAPPING;
 
 	if (find_range(walk, pc)) {
 		file = walk->range.file;
+		address = pc - walk->range.bias;
+		kept = kept_row(rows, file, address);
+		if (kept->address == address && kept->file == file && KIND(kept->word) == KIND_FRAME)
+			return step_by_word(walk, kept->word);
 		table = bpf_map_lookup_elem(&files, &file);
 		if (!table || !table->present)
 			return NO_TABLE;
-		answer = look_up(table, pc - walk->range.bias, &word);
+		answer = look_up(table, address, &word);
 		if (answer == MALFORMED)
 			return MALFORMED_TABLE;
 		if (answer == FOUND) {
-			if (KIND(word) == KIND_FRAME)
+			if (KIND(word) == KIND_FRAME) {
+				kept->address = address;
+				kept->file = file;
+				kept->word = word;
 				return step_by_word(walk, word);
+			}
 			if (KIND(word) == KIND_OUTERMOST)
 				return ROOT;
 			return step_by_long_rule(walk, table->long_rules + (u32)word * LONG_RULE_BYTES);
@@ -572,6 +641,7 @@ INLINE u32 step(struct walk *walk)
 /* A pointer to a map's value, where bpf_loop() wants one to the stack. */
 struct round {
 	struct walk *walk;
+	struct kept_rows *rows;
 };
 
 /* One frame: notes it and goes to its caller. Gives 1 at the end. */
@@ -585,7 +655,7 @@ static long next_frame(u32 index, struct round *round)
 		address |= INTERRUPTED;
 	sample->frames[(sample->kernel_frames + index) & (ROOM - 1)] = address;
 	sample->user_frames = index + 1;
-	sample->end = step(walk);
+	sample->end = step(walk, round->rows);
 	if (sample->end != GOES_ON_UP)
 		return 1;
 	sample->end = TOO_DEEP;
@@ -626,18 +696,20 @@ INLINE u32 start(struct walk *walk, struct bpf_perf_event_data *context)
 	walk->known = 0xffff;
 	walk->topmost = 1;
 	walk->range.start = walk->range.end = 0;
+	walk->window_bytes = 0;
 	walk->last = 0;
 	return segment == CS_32_BITS ? NARROW : GOES_ON_UP;
 }
 
 INLINE u32 walk_stack(struct walk *walk, const struct process *process, struct bpf_perf_event_data *context)
 {
-	struct round round = { walk };
-	u32 end = start(walk, context);
+	u32 zero = 0, end = start(walk, context);
+	struct round round = { walk, 0 };
 
 	if (end != GOES_ON_UP)
 		return end;
-	if (!process)
+	round.rows = bpf_map_lookup_elem(&kept_rows, &zero);
+	if (!process || !round.rows)
 		return NO_PROCESS;
 	walk->first = process->first;
 	walk->count = process->count;
@@ -673,14 +745,17 @@ int unwind(struct bpf_perf_event_data *context)
 	sample->tid = task.pid;
 	sample->cpu = bpf_get_smp_processor_id();
 	sample->user_frames = 0;
-	bytes = bpf_get_stack(context, sample->frames, KERNEL_FRAMES * 8, 0);
-	sample->kernel_frames = bytes > 0 ? (u32)bytes / 8 : 0;
+	sample->kernel_frames = 0;
+	if ((context->regs.cs & RPL) != RPL) {
+		bytes = bpf_get_stack(context, sample->frames, KERNEL_FRAMES * 8, 0);
+		sample->kernel_frames = bytes > 0 ? (u32)bytes / 8 : 0;
+	}
 	end = walk_stack(walk, process, context);
 	sample->end = end;
 	count->frames += sample->user_frames;
 	if (end <= TOO_DEEP || always_sample) {
 		size = sizeof(*sample) - sizeof(sample->frames) + 8 * ((sample->kernel_frames + sample->user_frames) & (ROOM - 1));
-		if (bpf_ringbuf_output(&ring, sample, size, 0))
+		if (bpf_ringbuf_output(&ring, sample, size, BPF_RB_NO_WAKEUP))
 			end = RING_FULL;
 	}
 	if (end < ENDS_COUNT)

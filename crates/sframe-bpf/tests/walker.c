@@ -27,6 +27,7 @@ struct outcome {
 	u64 end, frames;
 	u64 steps;
 	u64 most_reads, most_loads; /* of one step */
+	u64 all_reads, all_loads;
 	u64 ring; /* bytes that went to the ring */
 	u64 samples; /* whether the event makes a sample of its own */
 	u64 innermost[8];
@@ -38,8 +39,11 @@ static struct walk the_walk;
 static struct counts the_counts;
 static struct process the_process;
 static struct task_struct the_task;
-static u8 *block, *stack;
-static u64 reads, all_reads, loads;
+static struct kept_rows the_rows;
+/* Memory is there in whole pages: those that the stack lies in. */
+static u8 *block, *pages;
+static u64 pages_at, pages_bytes;
+static u64 reads, loads;
 
 static void fail(const char *what)
 {
@@ -54,6 +58,8 @@ static void *lookup(void *map, const void *key)
 	memcpy(&number, key, sizeof(number));
 	if (map == &walks)
 		return number ? 0 : &the_walk;
+	if (map == &kept_rows)
+		return number ? 0 : &the_rows;
 	if (map == &counts)
 		return number ? 0 : &the_counts;
 	if (map == &processes)
@@ -66,6 +72,7 @@ static void *lookup(void *map, const void *key)
 		return memcmp(key, &input.behind, sizeof(input.behind)) ? 0 : &input.way;
 	if (map == &blocks) {
 		loads++;
+		outcome.all_loads++;
 		return number ? 0 : &block;
 	}
 	if (map == &block)
@@ -77,14 +84,14 @@ static void *lookup(void *map, const void *key)
 /* As the kernel, it leaves zeros where nothing can be read. */
 static long probe_read_user(void *to, u32 size, const void *from)
 {
-	u64 offset = (u64)from - input.stack, bytes = input.words * 8;
+	u64 offset = (u64)from - pages_at;
 
 	reads++;
-	all_reads++;
+	outcome.all_reads++;
 	memset(to, 0, size);
-	if (offset >= bytes || size > bytes - offset || (input.fails && all_reads % input.fails == 0))
+	if (offset >= pages_bytes || size > pages_bytes - offset || (input.fails && outcome.all_reads % input.fails == 0))
 		return -14;
-	memcpy(to, stack + offset, size);
+	memcpy(to, pages + offset, size);
 	return 0;
 }
 
@@ -115,7 +122,7 @@ static long ringbuf_output(void *map, void *data, u64 size, u64 flags)
 {
 	u8 *copy = malloc(size);
 
-	if (map != &ring || flags || size > sizeof(struct sample) || !copy)
+	if (map != &ring || flags != BPF_RB_NO_WAKEUP || size > sizeof(struct sample) || !copy)
 		fail("writes more than a sample to the ring");
 	memcpy(copy, data, size);
 	free(copy);
@@ -163,6 +170,17 @@ static long task_registers(void *of)
 	return of == &the_task ? (long)&input.registers : 0;
 }
 
+/* Zeros are before the stack and behind it. */
+static int read_stack(void)
+{
+	u64 bytes = input.words * 8, before = input.stack % MEMORY_PAGE;
+
+	pages_at = input.stack - before;
+	pages_bytes = bytes ? (before + bytes + MEMORY_PAGE - 1) / MEMORY_PAGE * MEMORY_PAGE : 0;
+	pages = calloc(1, pages_bytes + 1);
+	return pages && fread(pages + (bytes ? before : 0), 1, bytes, stdin) == bytes;
+}
+
 int main(void)
 {
 	bpf_map_lookup_elem = lookup;
@@ -179,13 +197,16 @@ int main(void)
 	while (fread(&input, sizeof(input), 1, stdin) == 1) {
 		struct bpf_perf_event_data context = { .regs = input.registers, .sample_period = 1 };
 
-		stack = malloc(input.words * 8);
-		if (!block || !stack || input.length > BLOCK_BYTES || fread(block, 1, input.length, stdin) != input.length ||
-		    fread(stack, 8, input.words, stdin) != input.words)
+		if (!block || input.length > BLOCK_BYTES || fread(block, 1, input.length, stdin) != input.length ||
+		    !read_stack())
 			return 1;
 		memset(block + input.length, 0, BLOCK_BYTES - input.length);
 		memset(&outcome, 0, sizeof(outcome));
-		all_reads = 0;
+		/* The user's registers are then those that the thread entered the kernel with. */
+		if (input.kernel_frames)
+			context.regs.cs = 0x10;
+		/* The table is another one. */
+		memset(&the_rows, 0, sizeof(the_rows));
 		the_process.count = input.ranges;
 		the_walk.sample.end = NO_PROCESS;
 		outcome.samples = unwind(&context);
@@ -195,7 +216,7 @@ int main(void)
 			outcome.innermost[frame] = the_walk.sample.frames[the_walk.sample.kernel_frames + frame];
 		if (fwrite(&outcome, sizeof(outcome), 1, stdout) != 1)
 			return 1;
-		free(stack);
+		free(pages);
 	}
 	return 0;
 }

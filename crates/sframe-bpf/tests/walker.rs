@@ -95,6 +95,8 @@ impl Sample {
 struct Outcome {
     end: End,
     frames: u64,
+    all_reads: u64,
+    all_loads: u64,
     ring: u64,
     samples: bool,
     innermost: [u64; 8],
@@ -116,14 +118,17 @@ impl Program {
         let mut input = Vec::new();
         samples.iter().for_each(|sample| sample.write(&mut input));
         let words = common::run(&self.path, input);
-        let outcomes = words.as_chunks::<15>().0;
+        let outcomes = words.as_chunks::<17>().0;
         assert_eq!(outcomes.len(), samples.len());
-        let outcome = |&[end, frames, steps, reads, loads, ring, samples, ref innermost @ ..]: &[u64; 15]| {
+        let outcome = |words: &[u64; 17]| {
+            let &[end, frames, steps, reads, loads, all_reads, all_loads, ring, samples, ref innermost @ ..] =
+                words;
             assert!(frames <= MAX_FRAMES && steps <= MAX_FRAMES, "{frames} frames in {steps} steps");
             assert!(reads <= MAX_READS && loads <= MAX_LOADS, "{reads} reads, {loads} loads");
             let end = End::ALL[end as usize];
             assert_eq!(ring > 0, end <= End::TooDeep, "whole stacks go to the ring");
-            Outcome { end, frames, ring, samples: samples > 0, innermost: *innermost }
+            let (samples, innermost) = (samples > 0, *innermost);
+            Outcome { end, frames, all_reads, all_loads, ring, samples, innermost }
         };
         outcomes.iter().map(outcome).collect()
     }
@@ -258,6 +263,25 @@ fn a_frame_pointer_whose_slot_is_gone_is_kept() {
     assert_eq!((outcome.end, outcome.frames), (End::Root, 3), "{outcome:#x?}");
 }
 
+/// Frames of one call again and again: a row is looked up once, and the stack is read in pieces of some
+/// frames.
+#[test]
+fn a_deep_recursion_takes_few_reads_and_look_ups() {
+    const DEPTH: usize = 500;
+    let (bytes, table) = sound();
+    // Each frame has 8 words, the return address last.
+    let mut words = vec![0; 8 * DEPTH];
+    words.iter_mut().skip(7).step_by(8).for_each(|word| *word = LEAF + 7);
+    words.extend([START + 1, 9]);
+    let last = words.len() - 3;
+    words[last] = START + 1;
+    let sample = Sample::new(&bytes, table, STACK, words).at(LEAF + 6, STACK, 0);
+    let outcome = &Program::new().walk(&[sample])[0];
+    assert_eq!((outcome.end, outcome.frames), (End::Root, DEPTH as u64 + 1), "{outcome:#x?}");
+    assert!(outcome.all_reads <= DEPTH as u64 / 4, "{outcome:#x?}");
+    assert!(outcome.all_loads <= 2 * common::MAX_LOADS / 8, "{outcome:#x?}");
+}
+
 /// A signal frame whose registers are those of the trampoline itself: by rows, and by instructions.
 #[test]
 fn a_stack_that_goes_in_circles_ends_as_too_deep() {
@@ -296,7 +320,7 @@ fn a_stack_goes_on_where_another_one_was_left() {
     let way =
         WayBack { from, flags, count: 2, words: [0, 8, 0, 0, 0, 0], cfa: 8, fp: 8, ..WayBack::default() };
     let nowhere = WayBack { from: WayBack::NOWHERE, ..way };
-    let lost = WayBack { words: [0, 800, 0, 0, 0, 0], ..way };
+    let lost = WayBack { words: [0, 8000, 0, 0, 0, 0], ..way };
     let stored = WayBack { flags: flags | WayBack::PC_BESIDE, ..lost };
     let outcomes = Program::new().walk(&[way, nowhere, lost, stored].map(sample));
     let ends: Vec<(End, u64)> = outcomes.iter().map(|outcome| (outcome.end, outcome.frames)).collect();
