@@ -2,24 +2,20 @@
 
 use crate::bytes::Bytes;
 use crate::code::functions::{Functions, Known};
+use crate::code::names::{Names, Places, name_at, whole};
 use crate::code::switch::{Switch, of_larger_stack, switches};
-use crate::go_table::GoTable;
-use hashbrown::HashMap;
-use memchr::memmem;
-use object::read::elf::{FileHeader, Sym};
+use crate::go_table::{GoFunction, GoTable, is_of_go};
+use object::read::elf::{FileHeader, SectionHeader, Sym};
 use object::{Endianness, elf};
 use sframe_format::Abi;
 use std::ops::Range;
 
 type Header = elf::FileHeader64<Endianness>;
 
-/// What compilers write between the name of a function and the rest of a part's name.
-const PART: &[u8] = b".cold";
-/// Names of functions that have no caller: the code where a program starts, where Go starts a thread, and
-/// that to which a goroutine returns.
-const OUTERMOST: [&[u8]; 8] = [
-    b"_start",
-    b"__start",
+/// The code where a program starts, which has no caller. On some systems, one more underscore is in front.
+const START: &str = "_start";
+/// Functions of Go that have no caller: where it starts a thread, and that to which a goroutine returns.
+const OUTERMOST: [&[u8]; 6] = [
     b"runtime.rt0_go",
     b"runtime.rt0_go.abi0",
     b"runtime.mstart",
@@ -61,32 +57,27 @@ pub fn functions<'a>(
     code: impl Fn(&Range<u64>) -> Option<&'a [u8]>,
 ) -> Functions {
     let go = GoTable::read(bytes);
-    let mut read = Read { outermost: vec![entry], ..Read::default() };
+    let is_of_go = go.is_some() || is_of_go(bytes);
+    let mut read = Read { is_of_go, outermost: vec![entry], ..Read::default() };
     let symbols = read.table(bytes, elf::SHT_SYMTAB);
     read.table(bytes, elf::SHT_DYNSYM);
     if let Some(table) = &go {
         read.go(table, symbols.is_none_or(|count| count == 0));
     }
     let switches = read.switches(abi, code);
-    let Read { mut known, parts, outermost, misdescribed, left, .. } = read;
-    if !parts.is_empty() {
-        let groups = groups(&parts);
-        for (name, place) in &known.1 {
-            known.0[*place].group = groups.get(whole(name)).copied();
-        }
-    }
-    let functions = Functions::new(known.0, outermost);
+    let Read { known, names, outermost, misdescribed, left, .. } = read;
+    let functions = Functions::new(known, outermost).with_names(names);
     let moving = go.as_ref().map_or(0..0, GoTable::extent);
     functions.with_misdescribed(misdescribed).with_left(left).with_switches(switches).with_moving(moving)
 }
 
 /// What has been read of symbol tables.
 #[derive(Default)]
-struct Read<'a> {
-    /// The functions, and the name and number of each.
-    known: (Vec<Known>, Vec<(&'a [u8], usize)>),
-    /// Names of parts.
-    parts: Vec<&'a [u8]>,
+struct Read {
+    /// Whether it is a program of Go: some functions of Go are known by their names.
+    is_of_go: bool,
+    known: Vec<Known>,
+    names: Names,
     outermost: Vec<u64>,
     /// Functions whose CFI does not hold.
     misdescribed: Vec<Range<u64>>,
@@ -96,30 +87,46 @@ struct Read<'a> {
     larger_stack: Option<Range<u64>>,
 }
 
-impl<'a> Read<'a> {
+impl Read {
     /// Adds the functions of a symbol table. Returns the number of its symbols.
-    fn table(&mut self, bytes: &'a Bytes, kind: u32) -> Option<usize> {
+    fn table(&mut self, bytes: &Bytes, kind: u32) -> Option<usize> {
         let header = Header::parse(&**bytes).ok()?;
         let endian = header.endian().ok()?;
-        let table = header.sections(endian, &**bytes).ok()?.symbols(endian, &**bytes, kind).ok()?;
+        let sections = header.sections(endian, &**bytes).ok()?;
+        let table = sections.symbols(endian, &**bytes, kind).ok()?;
+        let strings = sections.section(table.string_section()).ok()?.data(endian, &**bytes).ok()?;
+        let (parts, starts) = (Places::of_parts(strings), Places::of(strings, START, Some(b'_')));
+        let names = self.names.add(bytes.part(strings)?);
         for symbol in table.iter() {
             let (start, size) = (symbol.st_value(endian), symbol.st_size(endian));
-            if symbol.st_type() == elf::STT_FUNC && symbol.st_shndx(endian) != elf::SHN_UNDEF {
-                let name = symbol.name(endian, table.strings()).unwrap_or_default();
-                self.add(name, start, start.saturating_add(size));
+            if symbol.st_type() != elf::STT_FUNC || symbol.st_shndx(endian) == elf::SHN_UNDEF {
+                continue;
+            }
+            let (name, end) = (symbol.st_name(endian), start.saturating_add(size));
+            let is_part = parts.have(name as usize);
+            self.known.push(Known { start, end, is_part, name: names + u64::from(name) });
+            if starts.have(name as usize) {
+                self.outermost.push(start);
+            }
+            if self.is_of_go {
+                self.note(name_at(strings, name.into()), start, end);
             }
         }
         Some(table.len())
     }
 
     /// Adds the functions of a program of Go, or only what symbols do not say of them.
-    fn go(&mut self, table: &'a GoTable, without_symbols: bool) {
-        for function in &table.functions {
+    fn go(&mut self, table: &GoTable, without_symbols: bool) {
+        let names = self.names.add(table.names.clone());
+        for &GoFunction { start, end, name: place, switches, .. } in &table.functions {
             if without_symbols {
-                self.add(table.name(function), function.start, function.end);
+                let name = name_at(&table.names, place.into());
+                let is_part = whole(name).len() < name.len();
+                self.known.push(Known { start, end, is_part, name: names + u64::from(place) });
+                self.note(name, start, end);
             }
-            if function.switches {
-                self.misdescribed.push(function.start..function.end);
+            if switches {
+                self.misdescribed.push(start..end);
             }
         }
     }
@@ -145,11 +152,8 @@ impl<'a> Read<'a> {
         found
     }
 
-    fn add(&mut self, name: &'a [u8], start: u64, end: u64) {
-        let is_part = whole(name).len() < name.len();
-        if is_part {
-            self.parts.push(name);
-        }
+    /// Notes what the name of a function of Go says.
+    fn note(&mut self, name: &[u8], start: u64, end: u64) {
         if OUTERMOST.contains(&name) {
             self.outermost.push(start);
         }
@@ -165,27 +169,5 @@ impl<'a> Read<'a> {
             LARGER_STACK => self.larger_stack = Some(start..end),
             _ => {}
         }
-        let (known, names) = &mut self.known;
-        names.push((name, known.len()));
-        known.push(Known { start, end, is_part, group: None });
-    }
-}
-
-/// A number for the name of each function that has parts.
-fn groups<'a>(parts: &[&'a [u8]]) -> HashMap<&'a [u8], u32> {
-    let mut groups = HashMap::new();
-    for part in parts {
-        let next = groups.len() as u32;
-        groups.entry(whole(part)).or_insert(next);
-    }
-    groups
-}
-
-/// The name of the function that a part belongs to, or else the name itself.
-fn whole(name: &[u8]) -> &[u8] {
-    let Some(place) = memmem::find(name, PART).filter(|&place| place > 0) else { return name };
-    match name.get(place + PART.len()) {
-        None | Some(b'.') => &name[..place],
-        Some(_) => name,
     }
 }

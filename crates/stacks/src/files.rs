@@ -167,7 +167,7 @@ impl MappedFile {
 
     /// How the function gets back that has called on another stack in front of the file's address `at`.
     pub(crate) fn way_back(&self, at: u64) -> Option<&Back> {
-        self.made()?.functions().switch_at(at)?.back.as_ref()
+        self.made()?.switch_at(at)?.back.as_ref()
     }
 
     /// Steps from the frame at the file's address `pc` by call frame information that has no form as rows.

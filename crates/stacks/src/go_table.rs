@@ -105,6 +105,12 @@ impl GoTable {
     }
 }
 
+/// Whether a file is a program of Go, even if it has no table of functions that can be read.
+pub fn is_of_go(bytes: &[u8]) -> bool {
+    let file = object::File::parse(bytes);
+    file.is_ok_and(|file| SECTIONS.iter().chain(&MARKS).any(|name| file.section_by_name(name).is_some()))
+}
+
 /// The section that holds nothing else.
 fn section<'data>(file: &object::File<'data>) -> Option<(&'data [u8], u64)> {
     let section = SECTIONS.iter().find_map(|name| file.section_by_name(name))?;

@@ -7,8 +7,10 @@
 
 use crate::bytes::Bytes;
 use crate::code::functions::{Functions, Piece, piece};
+use crate::code::switch::Switch;
 use crate::code::{LONGEST_CALL, ends_with_call};
 use crate::debug_file::DebugFile;
+use crate::go_table::is_of_go;
 use crate::image::{Image, RowSection, Sources};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -109,6 +111,7 @@ pub(crate) struct Rows {
     own_ranges: OnceLock<Vec<Range<u64>>>,
     /// The functions of its symbols.
     functions: OnceLock<Functions>,
+    is_of_go: OnceLock<bool>,
     /// Rows read from the instructions of code that nothing describes, by the start of the code.
     instructions: Mutex<HashMap<u64, Option<FileRows<Bytes>>, FixedState>>,
     known: Mutex<Answers>,
@@ -144,6 +147,7 @@ impl Rows {
             fdes: OnceLock::new(),
             own_ranges: OnceLock::new(),
             functions: OnceLock::new(),
+            is_of_go: OnceLock::new(),
             instructions: Mutex::default(),
             known: Mutex::default(),
             scratch: Mutex::default(),
@@ -220,9 +224,26 @@ impl Rows {
 
     /// Its FDEs that may hold at `pc`: those that programs can load, and then those for debuggers.
     fn indexes(&self, pc: u64) -> impl Iterator<Item = &FdeIndex<Bytes>> {
-        let for_debuggers =
-            move || self.debug_fdes().filter(|_| self.functions().misdescribed_at(pc).is_none());
+        let is_misdescribed = move || self.of_go().is_some_and(|of_go| of_go.misdescribed_at(pc).is_some());
+        let for_debuggers = move || self.debug_fdes().filter(|_| !is_misdescribed());
         self.fdes().into_iter().chain(std::iter::once_with(for_debuggers).flatten())
+    }
+
+    /// Calls on another stack, ascending.
+    pub fn switches(&self) -> &[Switch] {
+        self.of_go().map_or(&[], Functions::switches)
+    }
+
+    /// The call on another stack that ends in front of an address.
+    pub fn switch_at(&self, address: u64) -> Option<&Switch> {
+        self.of_go()?.switch_at(address)
+    }
+
+    /// The functions of a program of Go. Only there, names say that a function calls on another stack or that
+    /// its CFI does not hold. The symbols of others are not read to say so.
+    fn of_go(&self) -> Option<&Functions> {
+        let is_of_go = *self.is_of_go.get_or_init(|| is_of_go(self.image.bytes()));
+        is_of_go.then(|| self.functions())
     }
 
     /// The functions of its symbols.

@@ -69,7 +69,7 @@ impl Table {
             }
             None => {
                 let made = Self::made(image.abi(), &rows.sections())?;
-                Some(Self { switches: rows.functions().switches().to_vec(), ..made })
+                Some(Self { switches: rows.switches().to_vec(), ..made })
             }
         }
     }

@@ -4,8 +4,11 @@
 //! (`name.cold`). Such a part is no function: its frame is that of the branch that leads to it. So a function
 //! and its parts are read together.
 
+use super::names::{Names, whole};
 use super::switch::Switch;
+use hashbrown::{HashMap, HashSet};
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// The largest piece of code without symbols that is read at once, in bytes.
 const MAX_UNKNOWN: u64 = 1 << 20;
@@ -18,8 +21,8 @@ pub struct Known {
     pub end: u64,
     /// Whether it is a part that is not entered by a call.
     pub is_part: bool,
-    /// A number that a function and its parts have in common.
-    pub group: Option<u32>,
+    /// The place of its name.
+    pub name: u64,
 }
 
 /// A piece of code: a function, a part of one, or code between functions.
@@ -41,10 +44,15 @@ pub enum Kind {
 }
 
 /// The functions of a file.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Functions {
     /// Ascending. No two overlap.
     known: Vec<Known>,
+    names: Names,
+    /// Names of functions that have parts.
+    divided: OnceLock<HashSet<Vec<u8>>>,
+    /// A number for each function that a function and its parts have in common. `None`: there are no others.
+    groups: OnceLock<Vec<Option<u32>>>,
     /// Where functions start that have no caller, ascending.
     outermost: Vec<u64>,
     /// Functions whose CFI for debuggers does not hold.
@@ -69,14 +77,13 @@ impl Functions {
             known.end = if known.end > known.start { known.end.min(next) } else { next };
         }
         outermost.sort_unstable();
-        Self {
-            known,
-            outermost,
-            misdescribed: Vec::new(),
-            left: Vec::new(),
-            switches: Vec::new(),
-            moving: 0..0,
-        }
+        Self { known, outermost, ..Self::default() }
+    }
+
+    /// The same, with the names of functions.
+    #[must_use]
+    pub fn with_names(self, names: Names) -> Self {
+        Self { names, ..self }
     }
 
     /// The same, with the functions that call on another stack and never return to the one before.
@@ -154,11 +161,35 @@ impl Functions {
     /// The function at an address and its parts, or the parts and their function, but not the piece at the
     /// address itself.
     pub fn others_of(&self, address: u64) -> impl Iterator<Item = Known> {
-        let place = self.known.partition_point(|known| known.start <= address);
-        let own = place.checked_sub(1).map(|place| self.known[place]).filter(|known| address < known.end);
-        let group = own.and_then(|own| own.group);
-        let others = self.known.iter().filter(move |known| group.is_some() && known.group == group);
-        others.filter(move |known| own.is_none_or(|own| own.start != known.start)).copied()
+        let behind = self.known.partition_point(|known| known.start <= address);
+        let own = behind.checked_sub(1).filter(|&own| address < self.known[own].end);
+        let own = own.filter(|&own| self.may_be_divided(&self.known[own]));
+        let groups = own.map_or(&[][..], |_| self.groups());
+        let group = own.and_then(|own| groups[own]);
+        let others = self.known.iter().zip(groups).enumerate();
+        let others = others.filter(move |(_, (_, other))| group.is_some() && **other == group);
+        others.filter(move |(place, _)| own != Some(*place)).map(|(_, (known, _))| *known)
+    }
+
+    /// Whether it is a part, or has the name of a function with parts. Most functions do not, and no other
+    /// name needs to be read to say so.
+    fn may_be_divided(&self, own: &Known) -> bool {
+        let name = |known: &Known| whole(self.names.at(known.name));
+        let parts = || self.known.iter().filter(|known| known.is_part);
+        let divided = self.divided.get_or_init(|| parts().map(|part| name(part).to_vec()).collect());
+        own.is_part || (!divided.is_empty() && divided.contains(name(own)))
+    }
+
+    fn groups(&self) -> &[Option<u32>] {
+        let name = |known: &Known| whole(self.names.at(known.name));
+        self.groups.get_or_init(|| {
+            let mut numbers = HashMap::new();
+            for part in self.known.iter().filter(|known| known.is_part) {
+                let next = numbers.len() as u32;
+                numbers.entry(name(part)).or_insert(next);
+            }
+            self.known.iter().map(|known| numbers.get(name(known)).copied()).collect()
+        })
     }
 }
 

@@ -22,6 +22,7 @@ mod frame;
 pub mod functions;
 pub mod kept;
 mod machine;
+pub mod names;
 mod s390x;
 pub mod switch;
 mod unit;

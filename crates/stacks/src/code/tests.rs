@@ -1,6 +1,7 @@
 //! Tests rows on code written by hand, and on C libraries, whose `.eh_frame` says what is right.
 
 use super::functions::{Functions, Known, piece};
+use super::names::Names;
 use super::{Area, Code};
 use crate::bytes::Bytes;
 use crate::files::{Files, Options as FileOptions};
@@ -98,9 +99,11 @@ fn rows_of(code: &[u8], known: &[(Range<u64>, bool)]) -> Vec<String> {
         start: range.start,
         end: range.end,
         is_part: *is_part,
-        group: Some(0),
+        name: if *is_part { 2 } else { 0 },
     });
-    let functions = Functions::new(known.collect(), vec![]);
+    let mut names = Names::default();
+    names.add(b"f\0f.cold\0".to_vec().into());
+    let functions = Functions::new(known.collect(), vec![]).with_names(names);
     let areas = vec![Area { address: 0x1000, code }];
     let gap = 0..u64::MAX;
     let others: Vec<_> = functions.others_of(0x1000).map(|other| piece(&other, &gap)).collect();
@@ -132,7 +135,7 @@ fn code_whose_stack_may_be_moved_counts_from_the_stack_pointer() {
         0, 0, 0xc9, 0xc3,
     ];
     let rows = |moving: Range<u64>| {
-        let known = Known { start: 0x1000, end: 0x1018, is_part: false, group: None };
+        let known = Known { start: 0x1000, end: 0x1018, is_part: false, name: 0 };
         let functions = Functions::new(vec![known], vec![]).with_moving(moving);
         let code = Code {
             abi: Abi::Amd64,
@@ -351,7 +354,7 @@ fn what_is_read_off_instructions_agrees_with_eh_frame() {
             start: fde.address,
             end: fde.address + u64::from(fde.size),
             is_part: false,
-            group: None,
+            name: 0,
         };
         let known = fdes.iter().filter(|fde| inside.contains(&fde.address)).map(known);
         let functions = Functions::new(known.collect(), vec![]);
