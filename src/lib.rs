@@ -13,7 +13,6 @@ pub mod input;
 pub mod layout;
 pub mod merge;
 pub mod output;
-pub mod parallel;
 pub mod passes;
 pub mod phase;
 pub mod pipeline;

@@ -5,7 +5,7 @@
 //! tables of a large program, that takes as long as the passes that fill them. One thread would do it alone
 //! while the others sleep, so all of them do it.
 
-use crate::parallel::IntoParallel;
+use parallel::IntoParallel;
 
 /// Rows that one job fills: some pages.
 const BLOCK: usize = 1 << 14;

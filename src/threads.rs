@@ -19,7 +19,7 @@
 //! processor, because whoever counts the processors of a thread that is kept on one finds one.
 
 use jobserver::{Acquired, Client};
-use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use rayon_core::{ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::num::NonZero;

@@ -9,7 +9,7 @@ use linker_plugin::Symbol;
 use linker_plugin::abi::RawFile;
 use memmap2::{Mmap, MmapOptions};
 use object::read::archive::{ArchiveFile, ArchiveOffset};
-use rayon::prelude::*;
+use parallel::ParallelSlice;
 use sframe::split;
 use sframe_sections::split::Form;
 use std::ffi::{OsStr, OsString, c_int, c_void};

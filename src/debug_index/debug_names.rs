@@ -11,10 +11,9 @@
 //! knows the section's size before the layout.
 
 use super::name_tables::{Entry, FOREIGN, Name, ObjectNames, Parent, Place, Shape, push_uleb};
-use crate::parallel::{IntoParallel, ParallelSlice};
 use gimli::{DwForm, RunTimeEndian};
 use hashbrown::HashMap;
-use rayon::slice::ParallelSliceMut;
+use parallel::{IntoParallel, ParallelSlice, ParallelSort};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -185,7 +184,7 @@ impl<'a> NameIndex<'a> {
             17..=1024 => hashes / 2,
             _ => hashes / 4,
         };
-        names.par_sort_by_key(|name| name.hash % buckets);
+        names.par_sort_by_key(|name| (name.hash % buckets, name.uses));
         (self.uses, self.names, self.buckets) = (uses, names, buckets);
     }
 

@@ -4,25 +4,20 @@
 //! reader puts the header index of the section into the upper bits of the number, and the offset into the
 //! lower ones. [`place`] takes such a number apart.
 
-use crate::arch::{RelocBase, RelocExpr, Target};
-use crate::elf::Rela;
-use crate::input::ObjectFile;
-use crate::input::object::SymbolPlace;
+use super::view::Debugged;
 use gimli::{EndianSlice, Relocate, RelocateReader, RunTimeEndian};
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
-use zerocopy::byteorder::{ByteOrder, U16};
 
 /// Bits of an address that hold the offset in its section.
 const OFFSET_BITS: u32 = 40;
 
 /// A reader that relocates the fields that it reads.
-pub type Reader<'s, 'a, T> = RelocateReader<EndianSlice<'a, RunTimeEndian>, &'s Section<'s, 'a, T>>;
+pub type Reader<'s, 'a> = RelocateReader<EndianSlice<'a, RunTimeEndian>, &'s Section<'s, 'a>>;
 /// The debug information of an object.
-pub type Dwarf<'s, 'a, T> = gimli::Dwarf<Reader<'s, 'a, T>>;
+pub type Dwarf<'s, 'a> = gimli::Dwarf<Reader<'s, 'a>>;
 /// A unit of it.
-pub type Unit<'s, 'a, T> = gimli::Unit<Reader<'s, 'a, T>>;
+pub type Unit<'s, 'a> = gimli::Unit<Reader<'s, 'a>>;
 
 /// The header index of the section, and the offset of the address in it. `None`: the address is in no
 /// section.
@@ -41,92 +36,85 @@ fn outside(value: u64) -> u64 {
     if value == u64::MAX { value } else { value & ((1 << OFFSET_BITS) - 1) }
 }
 
-/// The byte order of a machine.
-pub fn endian<E: ByteOrder>() -> RunTimeEndian {
-    if U16::<E>::new(1).to_bytes()[0] == 1 { RunTimeEndian::Little } else { RunTimeEndian::Big }
-}
-
 /// A debug section of an object, with its relocations.
-pub struct Section<'o, 'a, T: Target> {
+pub struct Section<'o, 'a> {
     /// The object.
-    pub object: &'o ObjectFile<'a, T::E>,
-    /// Its header index.
+    pub object: &'o dyn Debugged<'a>,
+    /// Its header index. 0 for a section without contents.
     pub index: u32,
     /// Its name, with `.debug_` in place of `.zdebug_`.
     pub name: String,
     /// Its contents, decompressed.
     pub bytes: &'a [u8],
-    /// Its relocations, by ascending offset.
-    relocations: Cow<'a, [Rela<T::E>]>,
-    /// Row of the relocation that was looked up last. The next look-up mostly wants the next row.
+    /// Rows of its relocations by ascending offset, if they stand in another order.
+    order: Option<Vec<usize>>,
+    /// The place in that order of the relocation that was looked up last. The next look-up mostly wants the
+    /// next one.
     last: Cell<usize>,
 }
 
-impl<T: Target> fmt::Debug for Section<'_, '_, T> {
+impl fmt::Debug for Section<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
 }
 
-impl<'o, 'a, T: Target> Section<'o, 'a, T> {
+impl<'o, 'a> Section<'o, 'a> {
     /// Opens a section of an object. A section that cannot be read is empty.
-    pub fn new(object: &'o ObjectFile<'a, T::E>, index: u32, name: String) -> Self {
-        let bytes = object.section_bytes(index as usize).unwrap_or_default();
-        let mut relocations = Cow::Borrowed(object.relocations(index as usize));
-        if !relocations.is_sorted_by_key(|relocation| relocation.r_offset.get()) {
-            relocations.to_mut().sort_by_key(|relocation| relocation.r_offset.get());
-        }
-        Section { object, index, name, bytes, relocations, last: Cell::new(0) }
+    pub fn new(object: &'o dyn Debugged<'a>, index: u32, name: String) -> Self {
+        let section = index as usize;
+        let bytes = object.section_bytes(section).unwrap_or_default();
+        let offset = |row: &usize| object.relocation_offset(section, *row);
+        let rows = 0..object.relocation_count(section);
+        let order = (!rows.clone().is_sorted_by_key(|row| offset(&row))).then(|| {
+            let mut order: Vec<usize> = rows.collect();
+            order.sort_by_key(offset);
+            order
+        });
+        Section { object, index, name, bytes, order, last: Cell::new(0) }
     }
 
     /// A section without contents.
-    pub fn empty(object: &'o ObjectFile<'a, T::E>) -> Self {
-        Section {
-            object,
-            index: 0,
-            name: String::new(),
-            bytes: &[],
-            relocations: Cow::Borrowed(&[]),
-            last: Cell::new(0),
-        }
+    pub fn empty(object: &'o dyn Debugged<'a>) -> Self {
+        Section { object, index: 0, name: String::new(), bytes: &[], order: None, last: Cell::new(0) }
     }
 
     /// A reader of its contents.
-    pub fn reader(&self) -> Reader<'_, 'a, T> {
-        RelocateReader::new(EndianSlice::new(self.bytes, endian::<T::E>()), self)
+    pub fn reader(&self) -> Reader<'_, 'a> {
+        RelocateReader::new(EndianSlice::new(self.bytes, self.object.endian()), self)
     }
 
-    fn relocation(&self, offset: u64) -> Option<&Rela<T::E>> {
+    /// The row of the relocation with this place in their order.
+    fn row(&self, place: usize) -> usize {
+        self.order.as_ref().map_or(place, |order| order.get(place).copied().unwrap_or(usize::MAX))
+    }
+
+    /// The row of the relocation at an offset.
+    fn relocation(&self, offset: u64) -> Option<usize> {
+        let section = self.index as usize;
+        let at = |place: usize| self.object.relocation_offset(section, self.row(place));
         let next = self.last.get() + 1;
-        let at = |row: usize| self.relocations.get(row).filter(|r| r.r_offset.get() == offset);
-        if let Some(found) = at(next) {
+        if at(next) == Some(offset) {
             self.last.set(next);
-            return Some(found);
+            return Some(self.row(next));
         }
-        let row = self.relocations.binary_search_by_key(&offset, |r| r.r_offset.get()).ok()?;
-        self.last.set(row);
-        self.relocations.get(row)
+        let (mut low, mut high) = (0, self.object.relocation_count(section));
+        while low < high {
+            let middle = low.midpoint(high);
+            if at(middle)? < offset { low = middle + 1 } else { high = middle }
+        }
+        self.last.set(low);
+        (at(low)? == offset).then(|| self.row(low))
     }
 
     /// The place that the field at this offset refers to, and the header index of its section if it has one.
     /// `None`: no relocation fills the field.
     pub fn target(&self, offset: u64) -> Option<(Option<u32>, u64)> {
-        let relocation = self.relocation(offset)?;
-        let info = T::reloc_info(relocation.kind())?;
-        if info.expr != RelocExpr::Symbol || info.base != RelocBase::Zero {
-            return None;
-        }
-        let index = relocation.symbol() as usize;
-        let value = self.object.symbols.get(index).map_or(0, |symbol| symbol.st_value.get());
-        let value = value.wrapping_add_signed(relocation.r_addend.get());
-        Some(match self.object.symbol_place(index) {
-            SymbolPlace::Section(section) => (Some(section), value),
-            _ => (None, value),
-        })
+        self.object.relocation_target(self.index as usize, self.relocation(offset)?)
     }
 }
 
-impl<T: Target> Relocate for &Section<'_, '_, T> {
+impl Relocate for &Section<'_, '_> {
     fn relocate_address(&self, offset: usize, value: u64) -> gimli::Result<u64> {
         Ok(match self.target(offset as u64) {
             Some((Some(section), value)) => address(section, value),

@@ -12,14 +12,12 @@
 //!
 //! What cannot be read stays as it is; no message tells of it, because nothing is wrong with the program.
 
-use super::dwarf::{Dwarf, Section, Unit, endian, place};
+use super::dwarf::{Dwarf, Section, Unit, place};
 use super::object;
 use super::units::{self, Tables};
-use crate::arch::{RelocBase, RelocExpr, Target};
-use crate::elf::{Rela, is_alloc};
-use crate::input::ObjectFile;
+use super::view::Debugged;
+use crate::elf::is_alloc;
 use crate::input::measure::Budget;
-use crate::input::object::SymbolPlace;
 use gimli::{EndianSlice, Format, Reader, RunTimeEndian};
 
 type Bytes<'d> = EndianSlice<'d, RunTimeEndian>;
@@ -28,15 +26,12 @@ type Place = (u32, u64);
 
 /// The sections of an object that change, each by its header index with its new bytes. `size` gives the new
 /// size of a section of code, by its header index, if its end goes.
-pub fn shortened<T: Target>(
-    object: &ObjectFile<'_, T::E>,
-    size: &dyn Fn(u32) -> Option<u64>,
-) -> Vec<(usize, Vec<u8>)> {
-    let mut code = Code::<T> { object, size, addresses: None };
-    let is_debug = |&index: &usize| !is_alloc(object.headers[index].sh_flags.get());
+pub fn shortened(object: &dyn Debugged<'_>, size: &dyn Fn(u32) -> Option<u64>) -> Vec<(usize, Vec<u8>)> {
+    let mut code = Code { object, size, addresses: None };
+    let is_debug = |&index: &usize| !is_alloc(object.section_flags(index));
     let named = |name: &[u8]| -> Vec<usize> {
         let is_named = |&index: &usize| object.section_name(index) == name;
-        (1..object.headers.len()).filter(is_debug).filter(is_named).collect()
+        (1..object.section_count()).filter(is_debug).filter(is_named).collect()
     };
     if let [table] = named(b".debug_addr")[..] {
         code.addresses = Some(table);
@@ -60,8 +55,8 @@ struct Patch {
 
 impl Patch {
     /// A number of so many bytes.
-    fn of_word<T: Target>(at: usize, width: usize, value: u64) -> Self {
-        let bytes = match endian::<T::E>() {
+    fn of_word(endian: RunTimeEndian, at: usize, width: usize, value: u64) -> Self {
+        let bytes = match endian {
             RunTimeEndian::Little => value.to_le_bytes()[..width].to_vec(),
             RunTimeEndian::Big => value.to_be_bytes()[8 - width..].to_vec(),
         };
@@ -104,48 +99,56 @@ impl Number {
     }
 }
 
+/// The relocations of a section.
+#[derive(Clone, Copy)]
+struct Relocations {
+    section: usize,
+    count: usize,
+}
+
 /// The code of an object, some of whose sections lose their ends.
-struct Code<'o, 'a, T: Target> {
-    object: &'o ObjectFile<'a, T::E>,
+struct Code<'o, 'a> {
+    object: &'o dyn Debugged<'a>,
     size: &'o dyn Fn(u32) -> Option<u64>,
     /// The header index of `.debug_addr`, if there is only one.
     addresses: Option<usize>,
 }
 
-impl<'a, T: Target> Code<'_, 'a, T> {
+impl<'a> Code<'_, 'a> {
     fn bytes(&self, index: usize) -> &'a [u8] {
         self.object.section_bytes(index).unwrap_or_default()
     }
 
     fn whole(&self, index: usize) -> Bytes<'a> {
-        EndianSlice::new(self.bytes(index), endian::<T::E>())
+        EndianSlice::new(self.bytes(index), self.object.endian())
     }
 
     /// The relocations of a section, if they are sorted, as compilers leave them.
-    fn relocations(&self, index: usize) -> &'a [Rela<T::E>] {
-        let relocations = self.object.relocations(index);
-        let sorted = relocations.is_sorted_by_key(|relocation| relocation.r_offset.get());
-        if sorted { relocations } else { &[] }
+    fn relocations(&self, section: usize) -> Relocations {
+        let count = self.object.relocation_count(section);
+        let sorted = (0..count).is_sorted_by_key(|row| self.object.relocation_offset(section, row));
+        Relocations { section, count: if sorted { count } else { 0 } }
     }
 
     /// The place that an address in a debug section means.
-    fn place(&self, relocations: &[Rela<T::E>], offset: usize) -> Option<Place> {
-        let row = relocations.partition_point(|relocation| relocation.r_offset.get() < offset as u64);
-        let relocation = relocations.get(row).filter(|it| it.r_offset.get() == offset as u64)?;
-        let info = T::reloc_info(relocation.kind())?;
-        if info.expr != RelocExpr::Symbol || info.base != RelocBase::Zero {
+    fn place(&self, Relocations { section, count }: Relocations, offset: usize) -> Option<Place> {
+        let at = |row| self.object.relocation_offset(section, row);
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = low.midpoint(high);
+            if at(middle)? < offset as u64 { low = middle + 1 } else { high = middle }
+        }
+        if low >= count || at(low)? != offset as u64 {
             return None;
         }
-        let symbol = relocation.symbol() as usize;
-        let SymbolPlace::Section(section) = self.object.symbol_place(symbol) else { return None };
-        let value = self.object.symbols.get(symbol)?.st_value.get();
-        Some((section, value.wrapping_add_signed(relocation.r_addend.get())))
+        let (target, value) = self.object.relocation_target(section, low)?;
+        Some((target?, value))
     }
 
     /// How many of the bytes before `end` of a section go, if that is its old end.
     fn excess(&self, (section, end): Place) -> Option<u64> {
         let size = (self.size)(section)?;
-        let old = self.object.headers.get(section as usize)?.sh_size.get();
+        let old = self.object.section_size(section as usize)?;
         (size < end && end <= old).then(|| end - size)
     }
 
@@ -193,7 +196,7 @@ impl<'a, T: Target> Code<'_, 'a, T> {
                 let place = self.place(relocations, at);
                 let end = place.and_then(|(section, start)| Some((section, start.checked_add(length)?)));
                 let left = end.and_then(|end| length.checked_sub(self.excess(end)?));
-                patches.extend(left.map(|left| Patch::of_word::<T>(at + ADDRESS, ADDRESS, left)));
+                patches.extend(left.map(|left| Patch::of_word(whole.endian(), at + ADDRESS, ADDRESS, left)));
             }
         }
         patches
@@ -214,8 +217,8 @@ impl<'a, T: Target> Code<'_, 'a, T> {
 
 /// The changes of entries: those of `.debug_info` sections, each with its header index. Entries that use the
 /// same bytes beyond measure stay as they are.
-fn entries<T: Target>(code: &Code<'_, '_, T>) -> Vec<(usize, Vec<Patch>)> {
-    let sections = object::debug_sections::<T>(code.object, &|_| true);
+fn entries(code: &Code<'_, '_>) -> Vec<(usize, Vec<Patch>)> {
+    let sections = object::debug_sections(code.object, &|_| true);
     let mut measure = Budget::of(sections.iter().map(|section| section.bytes.len() as u64).sum());
     let empty = Section::empty(code.object);
     let find = |name: &str| sections.iter().find(|section| section.name == name).unwrap_or(&empty);
@@ -240,10 +243,10 @@ fn entries<T: Target>(code: &Code<'_, '_, T>) -> Vec<(usize, Vec<Patch>)> {
 }
 
 /// The changes of a unit's entries.
-fn entries_of<'s, 'a, T: Target>(
-    code: &Code<'_, 'a, T>,
-    dwarf: &Dwarf<'s, 'a, T>,
-    unit: &Unit<'s, 'a, T>,
+fn entries_of<'s, 'a>(
+    code: &Code<'_, 'a>,
+    dwarf: &Dwarf<'s, 'a>,
+    unit: &Unit<'s, 'a>,
     measure: &mut Budget,
     patches: &mut Vec<Patch>,
 ) -> units::Result<()> {
@@ -271,7 +274,7 @@ fn entries_of<'s, 'a, T: Target>(
         patches.extend(left.and_then(|left| match form {
             gimli::DW_FORM_udata => Some(high.replaced(left)),
             gimli::DW_FORM_data1 | gimli::DW_FORM_data2 | gimli::DW_FORM_data4 | gimli::DW_FORM_data8 => {
-                Some(Patch::of_word::<T>(high.at, high.length, left))
+                Some(Patch::of_word(code.object.endian(), high.at, high.length, left))
             }
             _ => None,
         }));
@@ -343,15 +346,15 @@ enum Advance {
 }
 
 /// Reads line number programs.
-struct Lines<'l, 'o, 'a, T: Target> {
-    code: &'l Code<'o, 'a, T>,
+struct Lines<'l, 'o, 'a> {
+    code: &'l Code<'o, 'a>,
     whole: Bytes<'a>,
-    relocations: &'a [Rela<T::E>],
+    relocations: Relocations,
     form: LineForm<'a>,
     patches: &'l mut Vec<Patch>,
 }
 
-impl<'a, T: Target> Lines<'_, '_, 'a, T> {
+impl<'a> Lines<'_, '_, 'a> {
     fn run(&mut self, mut program: Bytes<'a>) -> gimli::Result<()> {
         let mut place: Option<Place> = None;
         let mut last = Advance::None;
@@ -412,7 +415,7 @@ impl<'a, T: Target> Lines<'_, '_, 'a, T> {
             Advance::Number(number) => number.value.checked_sub(excess).map(|value| number.replaced(value)),
             Advance::Fixed(at, bytes) => {
                 let left = u64::from(bytes).checked_sub(excess);
-                left.map(|left| Patch::of_word::<T>(at, 2, left))
+                left.map(|left| Patch::of_word(self.whole.endian(), at, 2, left))
             }
             // One byte has no room for the other instructions. A special opcode adds a row, of no bytes.
             Advance::Constant(at) => {
@@ -433,16 +436,16 @@ enum Extended {
 }
 
 /// Reads lists of ranges or of locations.
-struct Lists<'l, 'o, 'a, T: Target> {
-    code: &'l Code<'o, 'a, T>,
+struct Lists<'l, 'o, 'a> {
+    code: &'l Code<'o, 'a>,
     whole: Bytes<'a>,
-    relocations: &'a [Rela<T::E>],
+    relocations: Relocations,
     locations: bool,
     /// What distances count from, if the list says it.
     base: Option<Place>,
 }
 
-impl<'a, T: Target> Lists<'_, '_, 'a, T> {
+impl<'a> Lists<'_, '_, 'a> {
     fn run(&mut self, mut unit: Bytes<'a>, format: Format, patches: &mut Vec<Patch>) -> gimli::Result<()> {
         let (version, address_size, _) = (unit.read_u16()?, unit.read_u8()?, unit.read_u8()?);
         if version != 5 || address_size != 8 {

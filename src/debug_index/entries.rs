@@ -8,7 +8,6 @@
 use super::dwarf::{Dwarf, Reader, Unit};
 use super::gdb_index::Attributes;
 use super::units::Result;
-use crate::arch::Target;
 use crate::input::measure::Budget;
 use gimli::{Abbreviation, AttributeValue, DwTag, EntriesRaw, UnitOffset};
 use std::ops::Range;
@@ -47,7 +46,7 @@ pub struct MainEntry {
 ///
 /// # Errors
 /// The unit's first entry cannot be read, or the measure is exceeded.
-pub fn language<T: Target>(unit: &Unit<'_, '_, T>, measure: &mut Budget) -> Result<u16> {
+pub fn language(unit: &Unit<'_, '_>, measure: &mut Budget) -> Result<u16> {
     let mut entries = unit.entries_raw(None)?;
     let Some(abbreviation) = entries.read_abbreviation()? else { return Ok(0) };
     measure.take(abbreviation.attributes().len() as u64)?;
@@ -65,11 +64,7 @@ pub fn language<T: Target>(unit: &Unit<'_, '_, T>, measure: &mut Budget) -> Resu
 /// # Errors
 /// The entries' encoding is wrong, or the measure is exceeded. The names that stand before the error
 /// are added.
-pub fn read<'s, 'a, T: Target>(
-    dwarf: &Dwarf<'s, 'a, T>,
-    unit: &Unit<'s, 'a, T>,
-    found: &mut EntryNames,
-) -> Result<()> {
+pub fn read<'s, 'a>(dwarf: &Dwarf<'s, 'a>, unit: &Unit<'s, 'a>, found: &mut EntryNames) -> Result<()> {
     let mut names = Names {
         dwarf,
         unit,
@@ -145,8 +140,8 @@ struct Deferred {
 }
 
 /// The attributes of an entry that its name depends on.
-struct EntryAttributes<'s, 'a, T: Target> {
-    name: Option<AttributeValue<Reader<'s, 'a, T>>>,
+struct EntryAttributes<'s, 'a> {
+    name: Option<AttributeValue<Reader<'s, 'a>>>,
     declaration: bool,
     external: bool,
     enum_class: bool,
@@ -160,7 +155,7 @@ struct EntryAttributes<'s, 'a, T: Target> {
     language: Option<gimli::DwLang>,
 }
 
-impl<T: Target> EntryAttributes<'_, '_, T> {
+impl EntryAttributes<'_, '_> {
     fn none() -> Self {
         EntryAttributes {
             name: None,
@@ -176,9 +171,9 @@ impl<T: Target> EntryAttributes<'_, '_, T> {
     }
 }
 
-struct Names<'n, 's, 'a, T: Target> {
-    dwarf: &'n Dwarf<'s, 'a, T>,
-    unit: &'n Unit<'s, 'a, T>,
+struct Names<'n, 's, 'a> {
+    dwarf: &'n Dwarf<'s, 'a>,
+    unit: &'n Unit<'s, 'a>,
     found: &'n mut EntryNames,
     language: Language,
     /// The number of the language.
@@ -190,7 +185,7 @@ struct Names<'n, 's, 'a, T: Target> {
     deferred: Vec<Deferred>,
 }
 
-impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
+impl<'s, 'a> Names<'_, 's, 'a> {
     fn walk(&mut self) -> Result<()> {
         let unit = self.unit;
         let mut entries = unit.entries_raw(None)?;
@@ -231,9 +226,9 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
 
     fn facts(
         &self,
-        entries: &mut EntriesRaw<'_, Reader<'s, 'a, T>>,
+        entries: &mut EntriesRaw<'_, Reader<'s, 'a>>,
         abbreviation: &Abbreviation,
-    ) -> Result<EntryAttributes<'s, 'a, T>> {
+    ) -> Result<EntryAttributes<'s, 'a>> {
         let mut facts = EntryAttributes::none();
         for &specification in abbreviation.attributes() {
             let attribute = entries.read_attribute(specification)?;
@@ -271,7 +266,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         tag: DwTag,
         offset: UnitOffset,
         parent: Option<Scope>,
-        facts: &EntryAttributes<'s, 'a, T>,
+        facts: &EntryAttributes<'s, 'a>,
     ) -> Result<Option<(u32, ScopeKind)>> {
         let Some(parent) = parent else {
             self.language = facts.language.map_or(self.language, Language::of);
@@ -326,7 +321,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         &mut self,
         offset: UnitOffset,
         parent: Scope,
-        facts: &EntryAttributes<'s, 'a, T>,
+        facts: &EntryAttributes<'s, 'a>,
         types: Attributes,
     ) -> Result<Option<(u32, ScopeKind)>> {
         // The definition of a class that another class declares stands after its declaration.
@@ -350,7 +345,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
     fn enumeration(
         &mut self,
         parent: Scope,
-        facts: &EntryAttributes<'s, 'a, T>,
+        facts: &EntryAttributes<'s, 'a>,
         types: Attributes,
     ) -> Result<Option<(u32, ScopeKind)>> {
         let text = self.text(facts)?;
@@ -371,7 +366,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         &mut self,
         offset: UnitOffset,
         parent: Scope,
-        facts: &EntryAttributes<'s, 'a, T>,
+        facts: &EntryAttributes<'s, 'a>,
         kind: Attributes,
     ) -> Result<()> {
         if facts.copy {
@@ -407,7 +402,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
     fn named(
         &mut self,
         parent: Scope,
-        facts: &EntryAttributes<'s, 'a, T>,
+        facts: &EntryAttributes<'s, 'a>,
         attributes: Attributes,
     ) -> Result<()> {
         if !facts.declaration
@@ -418,7 +413,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         Ok(())
     }
 
-    fn text(&mut self, facts: &EntryAttributes<'s, 'a, T>) -> Result<Option<Vec<u8>>> {
+    fn text(&mut self, facts: &EntryAttributes<'s, 'a>) -> Result<Option<Vec<u8>>> {
         let Some(value) = facts.name.clone() else { return Ok(None) };
         let text = self.dwarf.attr_string(self.unit, value)?;
         let text = gimli::Reader::to_slice(&text)?;

@@ -14,10 +14,10 @@
 //! lists of units share one list. The size of the pool depends neither on addresses nor on the order of
 //! units, so the linker knows the section's size before the layout.
 
-use crate::parallel::{IntoParallel, ParallelSlice, join};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use parallel::{IntoParallel, ParallelSlice, join};
 use std::hash::BuildHasher;
 
 /// Size of the version and the offsets of the tables.

@@ -2,7 +2,7 @@
 
 use super::gdb_index::{self, MAX_UNITS, MainFunction, Name, Shortcuts, Symbols};
 use super::object::{Area, ObjectIndex, TYPE_UNIT, TypeUnit, UnitPlace};
-use crate::parallel::ParallelSlice;
+use parallel::ParallelSlice;
 
 /// The index of a link, before units have addresses in the output.
 #[derive(Debug, Default)]

@@ -10,6 +10,8 @@
 //! Some compilers write an index themselves (`.debug_names`). The linker reads these object by object
 //! ([`name_tables`]) and joins them ([`debug_names`]).
 //!
+//! They see an object through [`view`], which is the same for all machines.
+//!
 //! [`ends`] is of another kind: it changes what debug information says of code whose end is gone.
 
 pub mod debug_names;
@@ -23,3 +25,4 @@ pub mod object;
 pub mod public_names;
 pub mod split;
 pub mod units;
+pub mod view;

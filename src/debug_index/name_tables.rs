@@ -4,11 +4,10 @@
 //! offsets of strings and the offsets of parents. It drops entries of units that are not in the output (type
 //! units of discarded COMDAT groups), because the prevailing group has the same entries.
 
-use super::dwarf::{Section, endian};
+use super::dwarf::Section;
 use super::object::{Problem, debug_sections};
-use crate::arch::Target;
+use super::view::Debugged;
 use crate::ids::SectionId;
-use crate::input::ObjectFile;
 use crate::input::measure::Budget;
 use gimli::read::{DebugNames, NameAttributeValue, NameEntry, NameIndex, NameIndexHeader, NameTableIndex};
 use gimli::{DwForm, DwTag, EndianSlice, Format, RunTimeEndian};
@@ -24,7 +23,7 @@ const ABBREVIATIONS: usize = 16;
 
 /// A place in a section of the object: a unit, a string.
 pub type Place = (SectionId, u64);
-type Reader<'s, 'a, T> = super::dwarf::Reader<'s, 'a, T>;
+type Reader<'s, 'a> = super::dwarf::Reader<'s, 'a>;
 
 /// All indexes of an object, joined.
 #[derive(Debug, Default)]
@@ -108,11 +107,8 @@ pub struct Entry {
 }
 
 /// Reads the indexes of an object. `is_in_output` says whether the output contains a section as it is.
-pub fn read<'a, T: Target>(
-    object: &ObjectFile<'a, T::E>,
-    is_in_output: &dyn Fn(SectionId) -> bool,
-) -> ObjectNames<'a> {
-    let sections = debug_sections::<T>(object, is_in_output);
+pub fn read<'a>(object: &dyn Debugged<'a>, is_in_output: &dyn Fn(SectionId) -> bool) -> ObjectNames<'a> {
+    let sections = debug_sections(object, is_in_output);
     let mut found = ObjectNames::default();
     if !sections.iter().any(|section| section.name == ".debug_names") {
         return found;
@@ -155,8 +151,8 @@ pub fn read<'a, T: Target>(
     found
 }
 
-struct IndexReader<'r, 's, 'a, T: Target> {
-    section: &'s Section<'s, 'a, T>,
+struct IndexReader<'r, 's, 'a> {
+    section: &'s Section<'s, 'a>,
     is_in_output: &'r dyn Fn(SectionId) -> bool,
     /// The sections that a field without a relocation is an offset in.
     info: u32,
@@ -177,8 +173,8 @@ struct Rows {
     type_units: Vec<Option<u32>>,
 }
 
-impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
-    fn index(mut self, header: NameIndexHeader<Reader<'_, 'a, T>>) -> Result<(), String> {
+impl<'a> IndexReader<'_, '_, 'a> {
+    fn index(mut self, header: NameIndexHeader<Reader<'_, 'a>>) -> Result<(), String> {
         let width = u64::from(header.format().word_size());
         let augmentation = self.augmentation(&header);
         self.found.augmentation = Some(match self.found.augmentation {
@@ -207,7 +203,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
         self.names(&index, &Rows { units, type_units }, strings, width)
     }
 
-    fn augmentation(&self, header: &NameIndexHeader<Reader<'_, 'a, T>>) -> &'a [u8] {
+    fn augmentation(&self, header: &NameIndexHeader<Reader<'_, 'a>>) -> &'a [u8] {
         let text = header.augmentation_string().map(|text| text.inner().slice());
         text.map_or(&[], |text| text)
     }
@@ -236,7 +232,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
             None => {
                 let field = usize::try_from(field).ok()?;
                 let bytes = self.section.bytes.get(field..)?;
-                let mut reader = EndianSlice::<RunTimeEndian>::new(bytes, endian::<T::E>());
+                let mut reader = EndianSlice::<RunTimeEndian>::new(bytes, object.endian());
                 let offset = gimli::Reader::read_uint(&mut reader, width as usize).ok()?;
                 (index != 0).then(|| (object.section_id(index), offset))
             }
@@ -246,7 +242,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
     /// Adds all names up to the first one that cannot be read.
     fn names(
         &mut self,
-        index: &NameIndex<Reader<'_, 'a, T>>,
+        index: &NameIndex<Reader<'_, 'a>>,
         rows: &Rows,
         strings: u64,
         width: u64,
@@ -274,7 +270,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
     /// Adds the name whose string `field` points to, with its entries.
     fn name(
         &mut self,
-        index: &NameIndex<Reader<'_, 'a, T>>,
+        index: &NameIndex<Reader<'_, 'a>>,
         rows: &Rows,
         name: NameTableIndex,
         (field, width): (u64, u64),
@@ -311,17 +307,17 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
 
     fn text(&self, (section, offset): Place) -> Option<&'a [u8]> {
         let object = self.section.object;
-        let index = (section.0 - object.first_section) as usize;
-        let bytes = object.section_bytes(index).ok()?.get(usize::try_from(offset).ok()?..)?;
+        let index = (section.0 - object.section_id(0).0) as usize;
+        let bytes = object.section_bytes(index)?.get(usize::try_from(offset).ok()?..)?;
         bytes.get(..memchr::memchr(0, bytes)?)
     }
 
     /// Adds an entry if its unit is in the output.
     fn entry(
         &mut self,
-        index: &NameIndex<Reader<'_, 'a, T>>,
+        index: &NameIndex<Reader<'_, 'a>>,
         rows: &Rows,
-        entry: &NameEntry<Reader<'_, 'a, T>>,
+        entry: &NameEntry<Reader<'_, 'a>>,
     ) -> Result<bool, String> {
         let (mut unit, mut type_unit, mut offset, mut parent) = (None, None, None, NONE);
         let more = self.found.more.len() as u32;
@@ -336,7 +332,9 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
                     parent = u32::try_from(*place).unwrap_or(NONE);
                 }
                 (gimli::DW_IDX_parent, _) => {}
-                (_, value) => push_value::<T>(&mut self.found.more, attribute.form(), value),
+                (_, value) => {
+                    push_value(self.section.object.endian(), &mut self.found.more, attribute.form(), value)
+                }
             }
         }
         let offset =
@@ -362,7 +360,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
         Ok(true)
     }
 
-    fn shape(&mut self, entry: &NameEntry<Reader<'_, 'a, T>>, unit: bool) -> u32 {
+    fn shape(&mut self, entry: &NameEntry<Reader<'_, 'a>>, unit: bool) -> u32 {
         if let Some(&known) = self.shape_of.get(&(entry.abbrev_code, unit)) {
             return known;
         }
@@ -415,7 +413,12 @@ fn intern(rows: &mut HashMap<Shape, u32>, shapes: &mut Vec<Shape>, shape: Shape)
 }
 
 /// Writes a value in its form.
-fn push_value<T: Target>(out: &mut Vec<u8>, form: DwForm, value: &NameAttributeValue<Reader<'_, '_, T>>) {
+fn push_value(
+    endian: RunTimeEndian,
+    out: &mut Vec<u8>,
+    form: DwForm,
+    value: &NameAttributeValue<Reader<'_, '_>>,
+) {
     let number = match *value {
         NameAttributeValue::Unsigned(number) => number,
         NameAttributeValue::Offset(offset) => offset as u64,
@@ -429,7 +432,7 @@ fn push_value<T: Target>(out: &mut Vec<u8>, form: DwForm, value: &NameAttributeV
         gimli::DW_FORM_data8 | gimli::DW_FORM_ref8 => 8,
         _ => return push_uleb(out, number),
     };
-    match endian::<T::E>() {
+    match endian {
         RunTimeEndian::Little => out.extend(&number.to_le_bytes()[..width]),
         RunTimeEndian::Big => out.extend(&number.to_be_bytes()[8 - width..]),
     }

@@ -4,11 +4,11 @@ use super::dwarf::{Dwarf, Section, Unit, place};
 use super::entries::{self, EntryNames, MAIN};
 use super::gdb_index::{Attributes, MainFunction, Name};
 use super::units::{Result, Tables};
+use super::view::Debugged;
 use super::{public_names, split};
-use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::input::measure::Budget;
-use crate::input::{InputSource, InputStore, ObjectFile};
+use crate::input::{InputSource, InputStore};
 use gimli::UnitType;
 use hashbrown::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -82,13 +82,13 @@ pub struct ObjectIndex<'a> {
 }
 
 /// Reads an object. `is_in_output` says whether the output contains a section as it is.
-pub fn read<'a, T: Target>(
-    object: &ObjectFile<'a, T::E>,
+pub fn read<'a>(
+    object: &dyn Debugged<'a>,
     is_in_output: &dyn Fn(SectionId) -> bool,
     source: &dyn InputSource,
     store: &'a InputStore,
 ) -> ObjectIndex<'a> {
-    let sections = debug_sections::<T>(object, is_in_output);
+    let sections = debug_sections(object, is_in_output);
     if !sections.iter().any(|section| is_of_units(&section.name)) {
         return ObjectIndex::default();
     }
@@ -132,18 +132,19 @@ fn is_of_units(name: &str) -> bool {
 }
 
 /// The object's debug sections that are in the output or that the linker took out of it for the index.
-pub(super) fn debug_sections<'o, 'a, T: Target>(
-    object: &'o ObjectFile<'a, T::E>,
+pub(super) fn debug_sections<'o, 'a>(
+    object: &'o dyn Debugged<'a>,
     is_in_output: &dyn Fn(SectionId) -> bool,
-) -> Vec<Section<'o, 'a, T>> {
+) -> Vec<Section<'o, 'a>> {
     let is_debug = |&index: &usize| {
-        object.section_name_begins(index, b".debug_") || object.section_name_begins(index, b".zdebug_")
+        let name = object.section_name(index);
+        name.starts_with(b".debug_") || name.starts_with(b".zdebug_")
     };
-    (1..object.headers.len())
+    (1..object.section_count())
         .filter(is_debug)
         .filter(|&index| is_in_output(object.section_id(index as u32)))
         .map(|index| {
-            let name = object.section_name_lossy(index).replacen(".zdebug_", ".debug_", 1);
+            let name = String::from_utf8_lossy(object.section_name(index)).replacen(".zdebug_", ".debug_", 1);
             Section::new(object, index as u32, name)
         })
         .collect()
@@ -154,12 +155,12 @@ type Key = (u32, u64);
 /// Names that compilers list, by unit.
 type Public<'a> = Vec<public_names::Set<'a>>;
 
-struct ObjectReader<'o, 's, 'a, T: Target> {
-    object: &'o ObjectFile<'a, T::E>,
+struct ObjectReader<'o, 's, 'a> {
+    object: &'o dyn Debugged<'a>,
     is_in_output: &'o dyn Fn(SectionId) -> bool,
     source: &'o dyn InputSource,
     store: &'a InputStore,
-    dwarf: Dwarf<'s, 'a, T>,
+    dwarf: Dwarf<'s, 'a>,
     tables: Tables,
     found: ObjectIndex<'a>,
     /// Names from entries. For each unit with such names, its number and how many names it has.
@@ -171,9 +172,9 @@ struct ObjectReader<'o, 's, 'a, T: Target> {
     split_files: HashSet<PathBuf>,
 }
 
-impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
+impl<'s, 'a> ObjectReader<'_, 's, 'a> {
     /// Reads the lists of names. A list that does not say its section belongs to the first `.debug_info`.
-    fn public_names(&mut self, sections: &[Section<'_, 'a, T>]) -> Public<'a> {
+    fn public_names(&mut self, sections: &[Section<'_, 'a>]) -> Public<'a> {
         let first = sections.iter().find(|section| section.name == ".debug_info").map_or(0, |s| s.index);
         let is_list = |name: &str| matches!(name, ".debug_gnu_pubnames" | ".debug_gnu_pubtypes");
         let mut public = Vec::new();
@@ -195,7 +196,7 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
         self.found.problems.push(Problem { section, offset, what, split: false });
     }
 
-    fn units(&mut self, section: &'s Section<'_, 'a, T>, public: &Public<'a>) {
+    fn units(&mut self, section: &'s Section<'_, 'a>, public: &Public<'a>) {
         let in_types = section.name == ".debug_types";
         if in_types {
             self.dwarf.debug_types = section.reader().into();
@@ -237,7 +238,7 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
 
     fn compile_unit(
         &mut self,
-        header: gimli::UnitHeader<super::dwarf::Reader<'s, 'a, T>>,
+        header: gimli::UnitHeader<super::dwarf::Reader<'s, 'a>>,
         place: UnitPlace,
         section: u32,
     ) -> Result<()> {
@@ -266,14 +267,14 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
 
     fn names_of(
         &mut self,
-        header: gimli::UnitHeader<super::dwarf::Reader<'s, 'a, T>>,
+        header: gimli::UnitHeader<super::dwarf::Reader<'s, 'a>>,
         number: u32,
     ) -> Result<()> {
         let unit = self.tables.unit(&self.dwarf, header, &mut self.entries.measure)?;
         self.add_names(&unit, number)
     }
 
-    fn add_names(&mut self, unit: &Unit<'s, 'a, T>, number: u32) -> Result<()> {
+    fn add_names(&mut self, unit: &Unit<'s, 'a>, number: u32) -> Result<()> {
         let before = self.entries.names.len();
         let result = entries::read(&self.dwarf, unit, &mut self.entries);
         self.entry_units.push((number, self.entries.names.len() - before));
@@ -283,7 +284,7 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
     fn split_names(&mut self, path: PathBuf, number: u32, section: u32, offset: u64) {
         let before = self.entries.names.len();
         let is_new = !self.split_files.contains(&path);
-        let result = split::read::<T>(self.object, &path, is_new, self.source, self.store, &mut self.entries);
+        let result = split::read(self.object, &path, is_new, self.source, self.store, &mut self.entries);
         self.entry_units.push((number, self.entries.names.len() - before));
         if let Err(what) = result {
             let what = format!("{}: {what}", path.display());
@@ -295,15 +296,15 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
     /// Adds addresses of a unit, if their section has them and is in the output.
     fn area(&mut self, unit: u32, begin: u64, end: u64) {
         let (Some((index, start)), Some((other, end))) = (place(begin), place(end)) else { return };
-        let Some(header) = self.object.headers.get(index as usize) else { return };
+        let Some(size) = self.object.section_size(index as usize) else { return };
         let section = self.object.section_id(index);
-        if index == other && start < end && end <= header.sh_size.get() && (self.is_in_output)(section) {
+        if index == other && start < end && end <= size && (self.is_in_output)(section) {
             self.found.areas.push(Area { section, range: (start, end), unit });
         }
     }
 
     /// Reads `.debug_aranges`, for compilers whose units do not state their addresses (DWARF 2).
-    fn areas_of_table(&mut self, section: &'s Section<'_, 'a, T>) {
+    fn areas_of_table(&mut self, section: &'s Section<'_, 'a>) {
         let table = gimli::DebugAranges::from(section.reader());
         let mut headers = table.headers();
         // If several sections have units, the table means the first section that has a unit at this offset.
@@ -324,7 +325,7 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
 
     /// Joins the names from all sources.
     fn finish(mut self, public: Public<'a>) -> ObjectIndex<'a> {
-        let base = self.object.first_section;
+        let base = self.object.section_id(0).0;
         let rows = self.found.units.iter().zip(0..);
         let unit_of: HashMap<Key, u32> =
             rows.map(|(unit, row)| ((unit.section.0 - base, unit.offset), row)).collect();

@@ -3,9 +3,7 @@
 
 use super::dwarf::Section;
 use super::gdb_index::Attributes;
-use crate::arch::Target;
-use std::marker::PhantomData;
-use zerocopy::byteorder::{ByteOrder, U16, U32, U64};
+use gimli::{Endianity, RunTimeEndian};
 
 /// The names of one unit.
 pub struct Set<'a> {
@@ -21,7 +19,7 @@ pub struct Set<'a> {
 ///
 /// # Errors
 /// The offset of a set that reaches past the section, and what is wrong.
-pub fn read<'a, T: Target>(section: &Section<'_, 'a, T>) -> Result<Vec<Set<'a>>, (u64, String)> {
+pub fn read<'a>(section: &Section<'_, 'a>) -> Result<Vec<Set<'a>>, (u64, String)> {
     let mut sets = Vec::new();
     let mut position = 0;
     while position < section.bytes.len() {
@@ -36,8 +34,8 @@ pub fn read<'a, T: Target>(section: &Section<'_, 'a, T>) -> Result<Vec<Set<'a>>,
 }
 
 /// The set at this position, and its end. `None` stands for a set of an unknown version.
-fn read_set<'a, T: Target>(section: &Section<'_, 'a, T>, start: usize) -> Option<(Option<Set<'a>>, usize)> {
-    let mut input = Input::<T::E> { bytes: section.bytes, at: start, marker: PhantomData };
+fn read_set<'a>(section: &Section<'_, 'a>, start: usize) -> Option<(Option<Set<'a>>, usize)> {
+    let mut input = Input { bytes: section.bytes, at: start, endian: section.object.endian() };
     let first = input.unsigned(4)?;
     let width = if first == u64::from(u32::MAX) { 8 } else { 4 };
     let length = if width == 8 { input.unsigned(8)? } else { first };
@@ -58,22 +56,22 @@ fn read_set<'a, T: Target>(section: &Section<'_, 'a, T>, start: usize) -> Option
     Some((Some(Set { section: unit_section, offset, names }), end))
 }
 
-struct Input<'a, E> {
+struct Input<'a> {
     bytes: &'a [u8],
     at: usize,
-    marker: PhantomData<E>,
+    endian: RunTimeEndian,
 }
 
-impl<'a, E: ByteOrder> Input<'a, E> {
+impl<'a> Input<'a> {
     fn unsigned(&mut self, width: usize) -> Option<u64> {
         let end = self.at.checked_add(width)?;
         let field = self.bytes.get(self.at..end)?;
         self.at = end;
-        Some(match *field {
-            [byte] => byte.into(),
-            [a, b] => U16::<E>::from_bytes([a, b]).get().into(),
-            [a, b, c, d] => U32::<E>::from_bytes([a, b, c, d]).get().into(),
-            _ => U64::<E>::from_bytes(field.try_into().ok()?).get(),
+        Some(match width {
+            1 => field[0].into(),
+            2 => self.endian.read_u16(field).into(),
+            4 => self.endian.read_u32(field).into(),
+            _ => self.endian.read_u64(field),
         })
     }
 

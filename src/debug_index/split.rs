@@ -2,13 +2,13 @@
 //!
 //! The linker reads the file only if the object itself lists no names for the unit.
 
-use super::dwarf::{Dwarf, Section, Unit, endian};
+use super::dwarf::{Dwarf, Section, Unit};
 use super::entries::{self, EntryNames};
 use super::units::{Result as Reading, Tables, Unreadable};
-use crate::arch::Target;
+use super::view::Debugged;
 use crate::input::measure::Budget;
 use crate::input::source_lines::section_bytes;
-use crate::input::{InputSource, InputStore, ObjectFile};
+use crate::input::{InputSource, InputStore};
 use gimli::{Reader, SectionId};
 use object::Endianness;
 use object::read::elf::ElfFile64;
@@ -17,9 +17,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The path of the file that a skeleton unit refers to. `None`: the unit is no skeleton.
-pub fn path<'s, 'a, T: Target>(
-    dwarf: &Dwarf<'s, 'a, T>,
-    unit: &Unit<'s, 'a, T>,
+pub fn path<'s, 'a>(
+    dwarf: &Dwarf<'s, 'a>,
+    unit: &Unit<'s, 'a>,
     measure: &mut Budget,
 ) -> Reading<Option<PathBuf>> {
     let Some(name) = unit.dwo_name()? else { return Ok(None) };
@@ -38,8 +38,8 @@ pub fn path<'s, 'a, T: Target>(
 ///
 /// # Errors
 /// The file cannot be read, or the measure is exceeded.
-pub fn read<'a, T: Target>(
-    object: &ObjectFile<'a, T::E>,
+pub fn read<'a>(
+    object: &dyn Debugged<'a>,
     path: &Path,
     is_new: bool,
     source: &dyn InputSource,
@@ -51,12 +51,11 @@ pub fn read<'a, T: Target>(
     if is_new {
         found.measure.extend(bytes.len() as u64);
     }
-    let empty = Section::<T>::empty(object);
+    let empty = Section::empty(object);
     let measure = &mut found.measure;
-    let reader = |bytes: &'a [u8]| {
-        gimli::RelocateReader::new(gimli::EndianSlice::new(bytes, endian::<T::E>()), &empty)
-    };
-    let mut dwarf: Dwarf<'_, 'a, T> = gimli::Dwarf::load(|id: SectionId| {
+    let reader =
+        |bytes: &'a [u8]| gimli::RelocateReader::new(gimli::EndianSlice::new(bytes, object.endian()), &empty);
+    let mut dwarf: Dwarf<'_, 'a> = gimli::Dwarf::load(|id: SectionId| {
         let bytes = id.dwo_name().and_then(|name| section_bytes(&file, name)).unwrap_or_default();
         if is_new {
             measure.extend(bytes.len() as u64);

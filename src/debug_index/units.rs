@@ -6,7 +6,6 @@
 //! them (gimli by itself would read one line table header for each unit).
 
 use super::dwarf::{Dwarf, Reader, Unit};
-use crate::arch::Target;
 use crate::input::measure::{Budget, Exceeded};
 use gimli::{
     Abbreviations, AttributeValue as Value, DebugAbbrevOffset, Reader as _, Section, UnitHeader, UnitType,
@@ -62,12 +61,12 @@ impl Tables {
     ///
     /// # Errors
     /// The encoding of its abbreviations or its first entry is wrong, or the measure is exceeded.
-    pub fn unit<'s, 'a, T: Target>(
+    pub fn unit<'s, 'a>(
         &mut self,
-        dwarf: &Dwarf<'s, 'a, T>,
-        header: UnitHeader<Reader<'s, 'a, T>>,
+        dwarf: &Dwarf<'s, 'a>,
+        header: UnitHeader<Reader<'s, 'a>>,
         measure: &mut Budget,
-    ) -> Result<Unit<'s, 'a, T>> {
+    ) -> Result<Unit<'s, 'a>> {
         let offset = header.debug_abbrev_offset();
         let abbreviations = match self.0.get(&offset) {
             Some(known) => known.clone(),
@@ -83,7 +82,7 @@ impl Tables {
             UnitType::Skeleton(id) | UnitType::SplitCompilation(id) => Some(id),
             _ => None,
         };
-        let mut unit = Unit::<T> {
+        let mut unit = Unit {
             header,
             abbreviations,
             name: None,
@@ -102,9 +101,9 @@ impl Tables {
 }
 
 /// Reads what the first entry of a unit says of the whole unit.
-fn read_first_entry<'s, 'a, T: Target>(
-    dwarf: &Dwarf<'s, 'a, T>,
-    unit: &mut Unit<'s, 'a, T>,
+fn read_first_entry<'s, 'a>(
+    dwarf: &Dwarf<'s, 'a>,
+    unit: &mut Unit<'s, 'a>,
     measure: &mut Budget,
 ) -> Result<()> {
     // The entry itself holds the bases for its addresses and strings, so these come first.
@@ -134,7 +133,7 @@ fn read_first_entry<'s, 'a, T: Target>(
 }
 
 /// Size in bytes of the table of abbreviations at this offset, up to the first error.
-fn table_length<T: Target>(dwarf: &Dwarf<'_, '_, T>, offset: DebugAbbrevOffset) -> gimli::Result<u64> {
+fn table_length(dwarf: &Dwarf<'_, '_>, offset: DebugAbbrevOffset) -> gimli::Result<u64> {
     let mut rest = dwarf.debug_abbrev.reader().clone();
     rest.skip(offset.0)?;
     let start = rest.len();

@@ -14,10 +14,10 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::Rela;
 use crate::ids::{FileId, SymbolId};
-use crate::parallel::ParallelSlice;
 use crate::phase::{Inputs, Resolved, SectionStates};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use parallel::ParallelSlice;
 use sframe_format::CompactTable;
 use sframe_format::cfi::NumberedFunction;
 use sframe_format::compact::{
@@ -488,7 +488,7 @@ fn wrong_shapes<T: Target>(table: &UnwindTable, frames: &Frames<'_, T::E>) -> BT
     let Some(comparison) = comparison else {
         return first.iter().map(|function| function.shape).collect();
     };
-    let part = first.len().div_ceil(rayon::current_num_threads()).max(SHAPES);
+    let part = first.len().div_ceil(rayon_core::current_num_threads()).max(SHAPES);
     let parts = first.par_chunks(part).zip(placed.par_chunks(part));
     let wrong = parts.flat_map_iter(|(functions, placed)| {
         let mut check = Check::new::<T>();

@@ -7,7 +7,7 @@ use super::object::ObjectFile;
 use crate::elf::consts as elf;
 use crate::elf::whole_table;
 use crate::ids::FileId;
-use crate::parallel::ParallelSlice;
+use parallel::ParallelSlice;
 use zerocopy::byteorder::{ByteOrder, U32};
 
 /// `GRP_COMDAT`.

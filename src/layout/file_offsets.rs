@@ -16,6 +16,7 @@ use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::ChunkId;
 use crate::phase::{FilePlan, FileSection};
+use parallel::ParallelSort;
 
 /// Bytes of an ELF-64 file header.
 pub const FILE_HEADER_SIZE: u64 = 64;
@@ -243,7 +244,7 @@ impl Filler<'_, '_, '_> {
 fn filling_order(segments: &[Segment]) -> Vec<usize> {
     let mut loads: Vec<usize> =
         (0..segments.len()).filter(|&row| segments[row].p_type == elf::PT_LOAD).collect();
-    loads.sort_by_key(|&row| (segments[row].first, segments[row].end));
+    loads.par_sort_by_key(|&row| (segments[row].first, segments[row].end));
     let mut chains: Vec<Vec<usize>> = Vec::new();
     let mut chain_end = 0;
     for row in loads {

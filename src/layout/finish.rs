@@ -13,12 +13,12 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{ChunkId, OutputId, SectionId, SymbolId};
-use crate::parallel::ParallelSlice;
 use crate::phase::{Addresses, Contents, Geometry, Located};
 use crate::rows::filled;
 use crate::script::eval::{Base, Value};
 use crate::symbols::Definition;
 use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, Reserved};
+use parallel::ParallelSlice;
 
 /// The geometry of a round: chunks with their items, the place of every section, and the values of the
 /// linker's symbols.

@@ -11,9 +11,9 @@ use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::object::SymbolPlace;
-use crate::parallel::ParallelSlice;
 use crate::phase::Contents;
 use crate::symbols::Definition;
+use parallel::ParallelSlice;
 
 /// Marks the empty output sections in which objects define symbols that others can see, or any that
 /// relocations of the output may name.

@@ -17,11 +17,10 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::{ObjectFile, SectionClass};
-use crate::parallel::ParallelSlice;
 use crate::phase::{Contents, Inputs, SectionState};
 use crate::sframe_output::{discard, overlay};
 use crate::tables::section::Kind;
-use rayon::slice::ParallelSliceMut;
+use parallel::{ParallelSlice, ParallelSort};
 use zerocopy::byteorder::ByteOrder;
 
 /// Longer chains of `sh_link` count as circles. Compilers make chains of two: the frames or tables of a

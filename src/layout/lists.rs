@@ -18,12 +18,12 @@ use crate::elf::is_alloc;
 use crate::ids::{RuleId, SectionId};
 use crate::input::SectionInfo;
 use crate::input::sframe::orphan_name;
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Contents, Inputs};
 use crate::plan::{LayoutPlan, Rule};
 use crate::script::glob::Glob;
 use crate::symbols::is_identifier;
 use crate::tables::section::Kind;
+use parallel::{IntoParallel, ParallelSlice};
 
 /// The sections of each rule, and the rule of each section.
 pub struct Lists {

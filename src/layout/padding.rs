@@ -19,6 +19,7 @@ use crate::input::SectionClass;
 use crate::phase::Contents;
 use crate::plan::LayoutPlan;
 use crate::symbols::is_identifier;
+use parallel::ParallelSort;
 
 /// One of so many sections moves.
 const ODDS: u64 = 16;
@@ -32,7 +33,7 @@ pub fn choose<T: Target>(link: &Contents<'_, T>, plan: &LayoutPlan, lists: &mut 
     let mut draw = |below: u64| ((u128::from(next(&mut random)) * u128::from(below)) >> 64) as u64;
     let ranks = list_ranks(plan);
     let mut order: Vec<usize> = (0..lists.len()).collect();
-    order.sort_by_key(|&list| ranks[list]);
+    order.par_sort_by_key(|&list| ranks[list]);
     let mut segment = None;
     for index in order {
         let list = &mut lists[index];

@@ -11,10 +11,10 @@ use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{RuleId, SectionId};
 use crate::input::SectionInfo;
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::Contents;
 use crate::phase::SectionState;
 use crate::tables::section::Kind;
+use parallel::{IntoParallel, ParallelSlice, ParallelSort};
 
 /// Number of sections that one job handles.
 pub const BLOCK: usize = 1 << 14;
@@ -80,11 +80,11 @@ pub fn list<T: Target>(
     lists.par_iter_mut().for_each(|list| {
         list.has_internal = list.items.last().is_some_and(|last| last.0 >= first_internal);
         if list.has_internal || order.is_shuffled() {
-            list.items.sort_by_key(|&id| input_position(link, order, id));
+            list.items.par_sort_by_key(|&id| input_position(link, order, id));
         }
     });
     if left.last().is_some_and(|last| last.0 >= first_internal) || order.is_shuffled() {
-        left.sort_by_key(|&id| input_position(link, order, id));
+        left.par_sort_by_key(|&id| input_position(link, order, id));
     }
     (lists, left)
 }

@@ -13,6 +13,7 @@ use crate::elf::consts as elf;
 use crate::ids::{RuleId, SectionId};
 use crate::phase::{Contents, Scanned, SectionState};
 use crate::plan::LayoutPlan;
+use parallel::ParallelSort;
 
 /// The priorities of sections. Sections with a priority below 0 stand before sections without one, and
 /// sections with a priority above 0 stand behind them.
@@ -52,14 +53,14 @@ impl Priorities {
     /// The sections that have a priority, in the order of their priorities.
     pub fn in_order(&self) -> Vec<SectionId> {
         let mut rows = self.rows.clone();
-        rows.sort_by_key(|&(id, priority)| (priority, id));
+        rows.par_sort_by_key(|&(id, priority)| (priority, id));
         rows.into_iter().map(|(id, _)| id).collect()
     }
 
     /// Orders the sections of a list. The sort is stable, so sections of equal priority stay in their order.
     pub fn sort(&self, items: &mut [SectionId]) {
         if !self.is_empty() && items.iter().any(|&id| self.of(id) != 0) {
-            items.sort_by_cached_key(|&id| self.of(id));
+            items.par_sort_by_key(|&id| self.of(id));
         }
     }
 }
@@ -112,7 +113,7 @@ pub fn gather<T: Target>(
         if moved.is_empty() {
             continue;
         }
-        moved.sort_by_key(|&id| (priorities.of(id), place::input_position(link, order, id)));
+        moved.par_sort_by_key(|&id| (priorities.of(id), place::input_position(link, order, id)));
         let (front, back): (Vec<_>, Vec<_>) = moved.into_iter().partition(|&id| priorities.of(id) < 0);
         for (rule, items) in [(first, front), (last, back)] {
             let list = &mut lists[rule.index()];

@@ -12,12 +12,12 @@ use crate::arch::Target;
 use crate::chunks::{Chunk, Layout};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
-use crate::parallel::ParallelSlice;
 use crate::phase::{Geometry, Inputs, Located, OutputGroup, OutputRelocations};
 use crate::relocs::emit;
 use crate::sframe::collect::Chosen;
 use crate::tables::section::{Kind, SyntheticSection};
 use hashbrown::HashSet;
+use parallel::ParallelSlice;
 
 /// Adds the sections and their chunks. Returns the relocation tables and groups that they stand for. All ids
 /// of chunks change, so the places of sections, the layout's order and linker-defined symbols get the new

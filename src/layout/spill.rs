@@ -18,6 +18,7 @@ use crate::ids::{OutputId, RegionId, RuleId, SectionId};
 use crate::phase::Contents;
 use crate::tables::section::Kind;
 use hashbrown::HashMap;
+use parallel::ParallelSort;
 use std::collections::VecDeque;
 
 /// The rules to which each section can still go on, in order.
@@ -145,7 +146,7 @@ fn move_on<T: Target>(
     let order = InputOrder::new(link);
     for &rule in &touched {
         let list = &mut layout_state.lists[rule.index()];
-        list.items.sort_by_key(|&id| place::input_position(link, &order, id));
+        list.items.par_sort_by_key(|&id| place::input_position(link, &order, id));
         sort::sort(link, layout_state.plan.rule(rule), &mut list.items);
         list.gather(link);
     }

@@ -40,13 +40,12 @@ use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{OutputId, RuleId, SectionId, SymbolId, ThunkId};
 use crate::input::ObjectFile;
-use crate::parallel::ParallelSlice;
 use crate::phase::{Geometry, SectionState};
 use crate::relocs::branches::target_by;
 use crate::symbols::{Definition, SymbolFlags};
 use crate::tables::pools::{Destination, Pool, Purpose, Thunk, Thunks, reaches};
 use crate::tables::section::{Kind, SyntheticSection, SyntheticSections, pure_code};
-use rayon::slice::ParallelSliceMut;
+use parallel::{ParallelSlice, ParallelSort};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Later insertions may move a branch and its pool apart by so many bytes.
@@ -531,7 +530,7 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
         layout_state.section_rules.resize(count, None);
         layout_state.offsets.resize(count, 0);
         // Pools are inserted from the end, so that the positions of the others stay right.
-        self.inserted.sort_by_key(|(boundary, section)| (boundary.position, section.0));
+        self.inserted.par_sort_by_key(|(boundary, section)| (boundary.position, section.0));
         for (boundary, section) in self.inserted.iter().rev() {
             layout_state.section_rules[section.index()] = Some(boundary.rule);
             let list = &mut layout_state.lists[boundary.rule.index()];
@@ -583,6 +582,6 @@ fn boundaries<T: Target>(link: &Geometry<'_, T>, layout_state: &LayoutState<'_>)
             }
         }
     }
-    found.sort_by_key(|boundary| (boundary.address, boundary.output, boundary.rule, boundary.position));
+    found.par_sort_by_key(|boundary| (boundary.address, boundary.output, boundary.rule, boundary.position));
     found
 }

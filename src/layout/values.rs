@@ -8,10 +8,10 @@ use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Geometry, SectionState};
 use crate::relocs::address;
 use crate::symbols::{Definition, Needs};
+use parallel::{IntoParallel, ParallelSlice};
 
 /// The address of each symbol, for [`crate::phase::Located::values`].
 pub fn all<T: Target>(link: &Geometry<'_, T>) -> Vec<u64> {

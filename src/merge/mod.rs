@@ -43,8 +43,8 @@ pub use shard::Shard;
 pub use used::{UsedOffsets, UsedPieces};
 
 use crate::ids::SectionId;
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::rows::filled;
+use parallel::{IntoParallel, ParallelSlice};
 use std::num::NonZeroU32;
 
 /// Shards of a large group. The count is a constant, because the output must not depend on the number of

@@ -4,7 +4,7 @@ use super::block::Block;
 use super::pieces::Pieces;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use rayon::slice::ParallelSliceMut;
+use parallel::ParallelSort;
 use std::sync::atomic::Ordering;
 
 /// The different pieces of a shard, in the order of their first occurrence.

@@ -166,7 +166,7 @@ fn many_sections_give_the_same_bytes_for_any_number_of_threads() {
         })
         .collect();
     let run = |threads| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+        let pool = rayon_core::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
         pool.install(|| merges_of(Pieces::Strings { unit: 1 }, &sections, false).0)
     };
     let one = run(1);

@@ -7,9 +7,9 @@
 
 use crate::cli::{CompressDebug, CompressMethod, StripOptions};
 use crate::elf::{Chdr, consts as elf};
-use crate::parallel::ParallelSlice;
 use crate::script::glob;
 use flate2::{Compress, Compression, FlushCompress, Status};
+use parallel::ParallelSlice;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::ByteOrder;
 use zlib_rs::adler32::{adler32, adler32_combine};
@@ -258,7 +258,7 @@ mod tests {
     fn bytes_do_not_depend_on_the_number_of_threads() {
         let contents = text(5 * SHARD);
         let run = |threads| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+            let pool = rayon_core::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
             pool.install(|| compress::<LittleEndian>(by(CompressDebug::Zlib), &contents, 1))
         };
         assert_eq!(run(1), run(4));

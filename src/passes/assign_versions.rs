@@ -10,7 +10,6 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::shared::VERSION_HIDDEN;
-use crate::parallel::ParallelSlice;
 use crate::phase::{Inputs, Session};
 use crate::plan::LayoutPlan;
 use crate::script::ast::Name;
@@ -19,6 +18,7 @@ use crate::script::{Sources, Span};
 use crate::symbols::versions::{FIRST_VERSION, Indices, split, too_many};
 use crate::symbols::{Definition, Definitions, LinkerSymbol, VersionDefinition, Versions};
 use hashbrown::{HashMap, HashSet};
+use parallel::ParallelSlice;
 
 /// Returns the versions that the output defines, and the version word (`.gnu.version`) of each definition.
 pub fn run<'a, T: Target>(

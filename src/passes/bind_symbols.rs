@@ -12,12 +12,12 @@ use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::input::sframe::is_input;
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Bound, Inputs, Matched, Resolved, SectionState, SectionStates, split_locals};
 use crate::relocs::undefined;
 use crate::rows::filled;
 use crate::symbols::{Definition, LinkerSymbolOrigin, MentionedBy, Reserved, SymbolFlags};
 use hashbrown::HashSet;
+use parallel::{IntoParallel, ParallelSlice};
 
 /// Sets the flags of all symbols. With `--gc-sections`, also returns the sections that define the globals:
 /// here the definitions are in the cache, and marking needs the sections for most of its edges.

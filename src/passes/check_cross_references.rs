@@ -6,10 +6,10 @@
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{ChunkId, SectionId};
-use crate::parallel::ParallelSlice;
 use crate::phase::Placed;
 use crate::script::ast::Name;
 use hashbrown::HashMap;
+use parallel::ParallelSlice;
 
 /// By output section, the rules that name it. A rule is a number.
 #[derive(Default)]

@@ -6,9 +6,9 @@
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::parallel::ParallelSlice;
 use crate::phase::{Scanned, SectionState};
 use crate::sframe_output;
+use parallel::ParallelSlice;
 
 /// Reports findings. Returns the corrupt inputs, which `sframe_output::concat` must not fix up.
 pub fn run<T: Target>(link: &Scanned<'_, T>) -> Vec<SectionId> {

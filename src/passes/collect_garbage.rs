@@ -37,7 +37,6 @@ use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SectionClass};
 use crate::layout::link_order::{self, Dependents, dependents_of};
 use crate::merge::UsedOffsets;
-use crate::parallel::ParallelSlice;
 use crate::passes::bind_symbols::{DefiningSections, global_flags};
 use crate::passes::define_linker_symbols::{matches_any, undefined_globs};
 use crate::passes::drop_commons;
@@ -46,6 +45,7 @@ use crate::relocs::undefined;
 use crate::sframe_output;
 use crate::symbols::MentionedBy;
 use crate::symbols::{Definition, LinkerSymbol, LinkerSymbolOrigin, SymbolFlags, start_stop};
+use parallel::ParallelSlice;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use visits::Marks;
@@ -217,7 +217,7 @@ fn mark<T: Target>(
         link.objects.par_iter().flat_map_iter(|object| marker.root_sections(object)).collect();
     marker.root_symbols(&mut frontier);
     marker.check_roots();
-    rayon::scope(|scope| {
+    rayon_core::scope(|scope| {
         for chunk in frontier.chunks(SHARE) {
             marker.hand_on(chunk.to_vec(), scope);
         }
@@ -417,7 +417,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
     }
 
     /// Spawns a job that follows the edges of a stack of sections.
-    fn hand_on<'s>(&'s self, stack: Vec<SectionId>, scope: &rayon::Scope<'s>)
+    fn hand_on<'s>(&'s self, stack: Vec<SectionId>, scope: &rayon_core::Scope<'s>)
     where
         V: Sync,
     {
@@ -430,11 +430,11 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
 
     /// Follows edges depth first. If another thread is idle or the stack is long, the older half of the stack
     /// becomes a job of its own: it leads to more sections than the newer half.
-    fn trace<'s>(&'s self, mut stack: Vec<SectionId>, scope: &rayon::Scope<'s>)
+    fn trace<'s>(&'s self, mut stack: Vec<SectionId>, scope: &rayon_core::Scope<'s>)
     where
         V: Sync,
     {
-        let threads = rayon::current_num_threads();
+        let threads = rayon_core::current_num_threads();
         let mut window = Vec::with_capacity(WINDOW);
         while !stack.is_empty() {
             window.extend(stack.drain(stack.len().saturating_sub(WINDOW)..));

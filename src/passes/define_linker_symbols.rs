@@ -12,7 +12,6 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::parallel::ParallelSlice;
 use crate::phase::{Directives, IdentifierSections, Inputs, SectionStates, Session};
 use crate::plan::LayoutPlan;
 use crate::script::expr::Expr;
@@ -22,6 +21,7 @@ use crate::symbols::MentionedBy;
 use crate::symbols::{Definition, Definitions, Globals};
 use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, Reserved, start_stop};
 use hashbrown::HashMap;
+use parallel::{ParallelSlice, ParallelSort};
 
 /// A symbol that a script or `--defsym` assigns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -452,7 +452,7 @@ impl<T: Target> Definer<'_, '_, T> {
             [start, id(b"__stop_").map(|id| (id, LinkerSymbolOrigin::Stop))]
         };
         let mut named: Vec<_> = identifier_sections.keys().flat_map(of_section).flatten().collect();
-        named.sort_unstable_by_key(|&(id, _)| id);
+        named.par_sort_by_key(|&(id, _)| id);
         for (id, origin) in named {
             // A library that has such a section as well defines the name for itself alone, and a library
             // without one means the program's.

@@ -7,6 +7,7 @@
 use crate::arch::Target;
 use crate::phase::{Bound, CommonPlace, SectionState, SectionStates, Synthesized};
 use crate::symbols::{CommonBlock, SymbolFlags};
+use parallel::ParallelSort;
 
 /// Drops dead blocks. Their symbols become [`SymbolFlags::DISCARDED`], and the other blocks get their final
 /// places.
@@ -33,7 +34,7 @@ fn without<'a, T: Target>(synthesized: Synthesized<'a, T>, dead: &[usize]) -> Sy
     let mut sections = synthesized.synthetic.clone();
     let mut order: Vec<(CommonPlace, usize)> =
         places.iter().enumerate().filter_map(|(row, place)| Some(((*place)?, row))).collect();
-    order.sort_by_key(|(place, _)| (place.section, place.offset));
+    order.par_sort_by_key(|(place, _)| (place.section, place.offset));
     let mut current = None;
     for (place, row) in order {
         let section = &mut sections.rows[(place.section.0 - synthesized.first_internal()) as usize];

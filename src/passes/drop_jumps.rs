@@ -37,13 +37,13 @@ use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::layout::place::{self, List};
-use crate::parallel::ParallelSlice;
 use crate::phase::Contents;
 use crate::plan::LayoutPlan;
 use crate::sframe::collect::Chosen;
 use crate::sframe_output::compact;
 use crate::tables::section::Kind;
 use jumps::Jumps;
+use parallel::ParallelSlice;
 
 /// Whether the option is given, in a link where it does something.
 pub fn is_wanted<T: Target>(link: &Contents<'_, T>) -> bool {

@@ -9,8 +9,8 @@ use crate::elf::consts as elf;
 use crate::elf::whole_table;
 use crate::ids::FileId;
 use crate::input::{ObjectFile, SectionClass};
-use crate::parallel::ParallelSlice;
 use crate::phase::{Inputs, Resolved, SectionStates};
+use parallel::ParallelSlice;
 use zerocopy::IntoBytes;
 
 /// Changes the type of such sections. Relocatable output keeps it for the final link.

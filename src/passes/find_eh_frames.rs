@@ -12,13 +12,13 @@ use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::section_class::OTHER_EH_FRAME;
 use crate::input::{ObjectFile, SectionClass};
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::passes::match_script::unique_patterns;
 use crate::phase::{Inputs, SectionStates};
 use crate::plan::LayoutPlan;
 use crate::plan::finder::{RuleFinder, file_of};
 use crate::script::ast::SectionPattern;
 use crate::script::glob::Glob;
+use parallel::{IntoParallel, ParallelSlice};
 
 /// Finds these sections.
 pub fn run<T: Target>(link: &Inputs<'_, T>, sections: &SectionStates, plan: &LayoutPlan) -> Vec<SectionId> {

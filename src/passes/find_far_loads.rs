@@ -8,10 +8,10 @@ use crate::arch::{RelocBase, RelocExpr, Target};
 use crate::elf::is_alloc;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::SectionClass;
-use crate::parallel::ParallelSlice;
 use crate::phase::{Placed, SectionState};
 use crate::relocs::address;
 use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
+use parallel::ParallelSlice;
 
 /// The distance that relative addresses reach on every machine, in bytes.
 const REACH: u64 = 1 << 31;

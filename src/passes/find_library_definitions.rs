@@ -10,12 +10,12 @@ use crate::arch::Target;
 use crate::cli::Config;
 use crate::ids::SymbolId;
 use crate::input::SharedFile;
-use crate::parallel::IntoParallel;
 use crate::plan::LayoutPlan;
 use crate::symbols::Globals;
 use crate::symbols::intern::{HashedName, hash};
 use crate::symbols::versions::split;
 use hashbrown::HashSet;
+use parallel::IntoParallel;
 use zerocopy::byteorder::ByteOrder;
 
 /// Symbols of a library that one job looks up.

@@ -13,11 +13,11 @@ use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::{Intermediate, SymbolPlace};
-use crate::parallel::ParallelSlice;
 use crate::phase::{Live, TaggedGlobal, TaggedGlobals};
 use crate::relocs::address;
 use crate::synth::tagged_globals::{GRANULE, home};
 use crate::tables::section::Kind;
+use parallel::ParallelSlice;
 
 /// Finds the variables, if this output has a table for them ([`Live::tagged`]).
 pub fn run<T: Target>(mut link: Live<'_, T>) -> Live<'_, T> {

@@ -17,12 +17,11 @@ use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SectionClass};
-use crate::parallel::ParallelSlice;
 use crate::phase::{Placed, SectionState};
 use crate::relocs::address;
 use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
 use crate::symbols::SymbolFlags;
-use rayon::slice::ParallelSliceMut;
+use parallel::{ParallelSlice, ParallelSort};
 use std::ops::RangeInclusive;
 
 /// Finds the instructions to take away, if the option is given ([`Placed::unused_pads`]).
@@ -216,16 +215,14 @@ struct Taken(Vec<RangeInclusive<u64>>);
 
 impl Taken {
     fn new(ranges: impl Iterator<Item = RangeInclusive<u64>>) -> Self {
-        let mut ranges: Vec<_> = ranges.collect();
-        ranges.par_sort_unstable_by_key(|range| (*range.start(), *range.end()));
+        let mut ranges: Vec<(u64, u64)> = ranges.map(RangeInclusive::into_inner).collect();
+        ranges.par_sort_unstable();
         ranges.dedup_by(|next, last| {
-            let joins = next.start() <= last.end();
-            if joins && next.end() > last.end() {
-                *last = *last.start()..=*next.end();
-            }
+            let joins = next.0 <= last.1;
+            last.1 = if joins { last.1.max(next.1) } else { last.1 };
             joins
         });
-        Taken(ranges)
+        Taken(ranges.into_iter().map(|(start, end)| start..=end).collect())
     }
 
     fn contains(&self, address: u64) -> bool {

@@ -7,11 +7,12 @@ use crate::arch::Target;
 use crate::cli::GdbIndexVersion;
 use crate::debug_index::joined::{self, DebugIndex};
 use crate::debug_index::object::{self, ObjectIndex};
+use crate::debug_index::view::View;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::input::InputSource;
-use crate::parallel::ParallelSlice;
 use crate::phase::Live;
 use crate::tables::section::Kind;
+use parallel::ParallelSlice;
 
 /// Reads the debug information of all objects; nothing if the output has no index.
 pub fn run<'a, T: Target>(link: &Live<'a, T>, source: &dyn InputSource) -> DebugIndex<'a> {
@@ -22,7 +23,12 @@ pub fn run<'a, T: Target>(link: &Live<'a, T>, source: &dyn InputSource) -> Debug
     let objects = link.objects.par_iter();
     let objects: Vec<ObjectIndex<'a>> = objects
         .map(|object| {
-            object::read::<T>(object, &|section| link.sections.is_in_output(section), source, link.store)
+            object::read(
+                &View::<T>::new(object),
+                &|section| link.sections.is_in_output(section),
+                source,
+                link.store,
+            )
         })
         .collect();
     for (object, found) in link.objects.iter().zip(&objects) {

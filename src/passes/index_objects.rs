@@ -19,11 +19,11 @@ use crate::input::section_class::is_special;
 use crate::input::{
     self, InputStore, ObjectFile, SectionClass, SharedFile, call_graph, decompress, implicit,
 };
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::SectionState;
 use crate::phase::{Directives, Inputs, Session};
 use crate::rows::filled;
 use crate::sframe;
+use parallel::{IntoParallel, ParallelSlice};
 use zerocopy::byteorder::ByteOrder;
 
 /// Numbers the extracted files, their sections and symbols. If several shared libraries have one soname, only

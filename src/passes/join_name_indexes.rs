@@ -7,10 +7,11 @@
 use crate::arch::Target;
 use crate::debug_index::debug_names::{self, NameIndex};
 use crate::debug_index::name_tables::{self, ObjectNames};
+use crate::debug_index::view::View;
 use crate::diag::{Code, Diagnostic, Location};
-use crate::parallel::ParallelSlice;
 use crate::phase::Live;
 use crate::tables::section::Kind;
+use parallel::ParallelSlice;
 
 /// Reads and joins the indexes; nothing if the output has none.
 pub fn run<'a, T: Target>(link: &Live<'a, T>) -> NameIndex<'a> {
@@ -18,7 +19,8 @@ pub fn run<'a, T: Target>(link: &Live<'a, T>) -> NameIndex<'a> {
     if !section.is_some_and(|row| link.sections.is_alive(link.synthetic_id(row))) {
         return NameIndex::default();
     }
-    let read = |object| name_tables::read::<T>(object, &|section| link.sections.is_in_output(section));
+    let is_in_output = |section| link.sections.is_in_output(section);
+    let read = |object| name_tables::read(&View::<T>::new(object), &is_in_output);
     let objects: Vec<ObjectNames<'a>> = link.objects.par_iter().map(read).collect();
     for (object, found) in link.objects.iter().zip(&objects) {
         for problem in &found.problems {

@@ -18,7 +18,6 @@ use crate::input::{ObjectFile, SectionClass, SectionInfo};
 use crate::layout::link_order::{self, dependents_of};
 use crate::layout::orphan::is_debug;
 use crate::layout::spill::Alternatives;
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Inputs, Live, Matched, Resolved, SectionState, SectionStates, Synthesized};
 use crate::plan::finder::{RuleFinder, file_of};
 use crate::plan::{Body, LayoutPlan, Rule};
@@ -28,6 +27,7 @@ use crate::script::glob::Glob;
 use crate::script::matcher::File;
 use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, MentionedBy, start_stop};
 use hashbrown::HashSet;
+use parallel::{IntoParallel, ParallelSlice};
 use zerocopy::IntoBytes;
 
 /// Number of sections that one job matches.

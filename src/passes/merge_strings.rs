@@ -29,10 +29,10 @@ use crate::ids::{OutputId, SectionId};
 use crate::input::SectionInfo;
 use crate::input::{ObjectFile, SectionClass};
 use crate::merge::{Group, MergeInput, MergedSections, Pieces, UsedOffsets};
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Inputs, Live, MergedSection, RelocNeeds, Scanned, SectionState, SectionStates};
 use crate::tables::section::{Kind, SyntheticSection};
 use indexmap::IndexMap;
+use parallel::{IntoParallel, ParallelSlice};
 use std::num::NonZeroU32;
 use zerocopy::byteorder::ByteOrder;
 

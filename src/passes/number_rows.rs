@@ -7,12 +7,11 @@
 
 use crate::arch::Target;
 use crate::ids::{DynamicRowId, SharedId, Slot, SymbolId};
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Copies, DynamicRow, Inputs, Numbered, Scanned, Slots};
 use crate::rows::filled;
 use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::synth::copy;
-use rayon::slice::ParallelSliceMut;
+use parallel::{IntoParallel, ParallelSlice, ParallelSort};
 
 /// Gives each symbol with needs, and each exported one, its row.
 pub fn run<T: Target>(mut scanned: Scanned<'_, T>) -> Numbered<'_, T> {
@@ -50,7 +49,7 @@ fn number<T: Target>(
         .map(SymbolId)
         .filter(|&id| is_wanted(id))
         .collect();
-    symbols.par_sort_unstable_by_key(|&id| link.globals.order(id));
+    symbols.par_sort_by_key(|&id| link.globals.order(id));
     let copies = copies.by_variable();
     let mut rows = Vec::with_capacity(symbols.len());
     let mut row_of = filled(None, link.symbols.len());

@@ -21,12 +21,12 @@ use crate::input::call_graph;
 use crate::input::object::SymbolPlace;
 use crate::input::ordering::{OrderFiles, Word};
 use crate::layout::priority::{Priorities, may_move};
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::passes::read_orders::warn;
 use crate::phase::Scanned;
 use crate::script::glob::Glob;
 use crate::symbols::{Definition, MentionedBy};
 use hashbrown::HashMap;
+use parallel::{IntoParallel, ParallelSlice};
 
 type Hasher = foldhash::fast::FixedState;
 

@@ -12,11 +12,11 @@ use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::ids::SymbolId;
 use crate::input::object::{FileName, Intermediate, Malformed, VersionedSymbol};
 use crate::input::{InputStore, ObjectFile, SharedFile, SymbolUse};
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::Session;
 use crate::symbols::Globals;
 use crate::symbols::intern::{Batch, HashedName, Interner};
 use hashbrown::HashMap;
+use parallel::{IntoParallel, ParallelSlice};
 use std::ops::Range;
 use std::path::Path;
 

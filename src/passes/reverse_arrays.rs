@@ -13,8 +13,8 @@ use crate::ids::FileId;
 use crate::input::ObjectFile;
 use crate::input::edit::Edit;
 use crate::input::store::InputStore;
-use crate::parallel::ParallelSlice;
 use crate::phase::{Inputs, Matched, Resolved};
+use parallel::ParallelSlice;
 use zerocopy::byteorder::{ByteOrder, U64};
 
 /// Size of an entry in bytes.

@@ -15,12 +15,12 @@ use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::{InputSource, ObjectFile, SectionClass};
-use crate::parallel::ParallelSlice;
 use crate::passes::open_needed_libraries;
 use crate::phase::{Live, RelocNeeds, SectionState};
 use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
 use crate::relocs::{discarded, undefined};
 use crate::symbols::{AtomicNeeds, Definition, Needs, SymbolFlags};
+use parallel::ParallelSlice;
 
 /// One section reports at most so many problems.
 const MAX_REPORTS: u32 = 8;

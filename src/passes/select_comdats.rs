@@ -22,11 +22,11 @@ use crate::elf::consts as elf;
 use crate::ids::{FileId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::group::{Group, GroupEntry, GroupTable, groups};
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Inputs, SectionState, SectionStates};
 use crate::symbols::Globals;
 use hashbrown::HashMap;
 use linkonce::Position;
+use parallel::{IntoParallel, ParallelSlice};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reads all groups, picks the prevailing ones and discards the members of the others.

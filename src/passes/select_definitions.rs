@@ -25,10 +25,10 @@ use crate::ids::{FileId, SectionId, SharedId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::source_lines::{PlaceRole, SourceLines};
 use crate::input::{ObjectFile, SharedFile};
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Inputs, SectionState, SectionStates};
 use crate::plan::LayoutPlan;
 use crate::symbols::{CommonBlock, Definition, Definitions, MentionedBy};
+use parallel::{IntoParallel, ParallelSlice, ParallelSort};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 const RANK_STRONG: u64 = 1;
@@ -154,7 +154,7 @@ fn meet_libraries<T: Target>(
             }
         }
     }
-    replaced.sort_unstable_by_key(|block| block.symbol);
+    replaced.par_sort_by_key(|block| block.symbol);
     commons.retain(|block| !holds(&replaced, block.symbol));
     replaced
 }
@@ -398,7 +398,7 @@ fn join_commons<E: zerocopy::byteorder::ByteOrder>(
         }
     }
     let mut blocks: Vec<CommonBlock> = blocks.into_values().collect();
-    blocks.sort_unstable_by_key(|block| block.symbol);
+    blocks.par_sort_by_key(|block| block.symbol);
     blocks
 }
 
@@ -425,8 +425,7 @@ fn report_duplicates<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates
             })
         })
         .collect();
-    clashes
-        .sort_unstable_by_key(|&(id, file, index)| (best[id.index()].load(Ordering::Relaxed), file, index));
+    clashes.par_sort_by_key(|&(id, file, index)| (best[id.index()].load(Ordering::Relaxed), file, index));
     for group in clashes.chunk_by(|a, b| a.0 == b.0) {
         let id = group[0].0;
         let winner = best[id.index()].load(Ordering::Relaxed);

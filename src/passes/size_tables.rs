@@ -9,7 +9,6 @@ use crate::debug_index::debug_names::NameIndex;
 use crate::debug_index::joined::DebugIndex;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{SectionId, SymbolId};
-use crate::parallel::IntoParallel;
 use crate::phase::{Contents, Extent, Numbered, Resolved, Scanned, Tables};
 use crate::relocs::dynamic;
 use crate::sframe::collect::Chosen;
@@ -21,6 +20,7 @@ use crate::tables::dynamic_tables::DynamicTables;
 use crate::tables::dynstr::DynamicStrings;
 use crate::tables::section::{Kind, SyntheticSections};
 use hashbrown::HashSet;
+use parallel::IntoParallel;
 use std::collections::BTreeSet;
 
 /// Sizes the linker's own sections. `chosen` holds the functions of its SFrame table, `corrupt_sframes` the

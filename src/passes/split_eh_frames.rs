@@ -9,8 +9,8 @@ use crate::frames::Frames;
 use crate::frames::eh_frame::{Split, split_object};
 use crate::ids::FileId;
 use crate::input::object::Malformed;
-use crate::parallel::IntoParallel;
 use crate::phase::{Inputs, Resolved, SectionStates};
+use parallel::IntoParallel;
 
 /// Splits the live `.eh_frame` sections. A section that cannot be split is reported and stays whole.
 pub fn run<'a, T: Target>(link: &Resolved<'a, T>, sections: &mut SectionStates) -> Frames<'a, T::E> {

@@ -19,11 +19,11 @@ use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::parallel::ParallelSlice;
 use crate::phase::{Inputs, SectionStates};
 use crate::symbols::Globals;
 use crate::symbols::versions::split;
 use hashbrown::{HashMap, HashSet};
+use parallel::ParallelSlice;
 use zerocopy::byteorder::ByteOrder;
 
 /// Unites the names in the objects that take part. This costs nothing if no object names a version.

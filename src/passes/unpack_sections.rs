@@ -8,8 +8,8 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::input::ObjectFile;
 use crate::input::decompress::unpack;
-use crate::parallel::ParallelSlice;
 use crate::phase::{Inputs, SectionStates};
+use parallel::ParallelSlice;
 use zerocopy::byteorder::ByteOrder;
 
 /// Decompresses kept sections. Reports those that cannot be decompressed.

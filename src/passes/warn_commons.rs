@@ -8,6 +8,7 @@ use crate::diag::{Code, Diagnostic, Location};
 use crate::ids::SymbolId;
 use crate::input::object::{FileName, SymbolPlace};
 use crate::phase::{Inputs, SectionState, SectionStates};
+use parallel::ParallelSort;
 use std::cmp::Ordering;
 
 /// A declaration that allocates memory.
@@ -50,7 +51,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates) {
         }
     }
     for (id, mut declarations) in seen {
-        declarations.sort_by_key(|&(file, ..)| file);
+        declarations.par_sort_by_key(|&(file, ..)| file);
         for pair in declarations.windows(2) {
             let [(_, earlier, first), (file, later, second)] = *pair else { continue };
             let name = inputs.name_text(inputs.globals.names[id.index()]);

@@ -12,13 +12,13 @@ use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{FileId, SymbolId};
 use crate::input::ObjectFile;
-use crate::parallel::ParallelSlice;
 use crate::phase::Live;
 use crate::phase::Resolved;
 use crate::phase::SectionState;
 use crate::symbols::Definition;
 use crate::symbols::MentionedBy;
 use hashbrown::HashMap;
+use parallel::ParallelSlice;
 use zerocopy::byteorder::ByteOrder;
 
 const NAME: &[u8] = b".gnu.warning";

@@ -14,7 +14,6 @@ use crate::ids::{ChunkId, SectionId};
 use crate::input::SectionClass;
 use crate::output::file::OutputFile;
 use crate::output::headers;
-use crate::parallel::{IntoParallel, join};
 use crate::passes::find_unused_pads;
 use crate::phase::{Image, Placed, SectionState};
 use crate::region::Region;
@@ -22,6 +21,7 @@ use crate::relocs;
 use crate::sframe_output;
 use crate::synth;
 use crate::tables::section::Kind;
+use parallel::{IntoParallel, ParallelSort, join};
 
 /// Fills the whole file except the build-id, which depends on the rest.
 pub fn run<T: Target>(image: &Image<'_, T>, file: &mut OutputFile) {
@@ -49,7 +49,7 @@ fn slices<'f, T: Target>(image: &Image<'_, T>, mut rest: Region<'f>) -> Vec<Slic
     let sections = &image.file_sections;
     let mut order: Vec<usize> =
         (0..sections.len()).filter(|&index| sections[index].file_size() > 0).collect();
-    order.sort_by_key(|&index| sections[index].offset);
+    order.par_sort_by_key(|&index| sections[index].offset);
     let mut position = 0u64;
     let mut slices = Vec::with_capacity(order.len());
     for index in order {

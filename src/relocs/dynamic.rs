@@ -11,11 +11,10 @@ use super::slots::{self, Packs, Word, packs};
 use crate::arch::Target;
 use crate::decision::decide::DynamicKind;
 use crate::decision::site::DynRelocSite;
-use crate::parallel::ParallelSlice;
 use crate::phase::{DynamicRow, Geometry, Inputs, Live, Located, Numbered, Scanned};
 use crate::symbols::{Needs, SymbolFlags};
 use crate::tables::section::Kind;
-use rayon::slice::ParallelSliceMut;
+use parallel::{ParallelSlice, ParallelSort};
 
 /// One entry of `.rela.dyn` or `.rela.plt`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -255,7 +254,7 @@ pub fn resolved_in_plt<T: Target>(link: &Located<'_, T>) -> Vec<Entry> {
             }
         });
     }
-    entries.sort_by_key(|entry| (entry.kind == T::DYNAMIC.irelative, entry.address));
+    entries.par_sort_by_key(|entry| (entry.kind == T::DYNAMIC.irelative, entry.address));
     entries
 }
 

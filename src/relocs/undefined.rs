@@ -11,11 +11,11 @@ use crate::input::SharedFile;
 use crate::input::object::{FileName, SymbolPlace};
 use crate::input::shared::NeededLibraries;
 use crate::input::source_lines::{PlaceRole, SourceLines, referenced_more};
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Bound, Inputs, Live, Resolved, SectionState};
 use crate::symbols::versions::split;
 use crate::symbols::{Definition, MentionedBy, SymbolFlags, start_stop};
 use hashbrown::{HashMap, HashSet};
+use parallel::{IntoParallel, ParallelSlice};
 use std::sync::OnceLock;
 
 /// The largest number of references that one message shows.

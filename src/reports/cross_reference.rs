@@ -4,12 +4,11 @@ use crate::arch::Target;
 use crate::diag::words::shown;
 use crate::ids::SymbolId;
 use crate::input::object::FileName;
-use crate::parallel::ParallelSlice;
 use crate::phase::Inputs;
 use crate::phase::Resolved;
 use crate::symbols::Definition;
 use crate::symbols::MentionedBy;
-use rayon::slice::ParallelSliceMut;
+use parallel::{ParallelSlice, ParallelSort};
 use std::fmt::Write;
 
 /// Column of the file names.
@@ -35,7 +34,7 @@ pub fn table<T: Target>(link: &Resolved<'_, T>) -> String {
         .filter(|group| link.mentions(group[0].symbol).contains(MentionedBy::IN_OBJECT))
         .map(|group| (link.name_text(link.globals.names[group[0].symbol.index()]), group))
         .collect();
-    groups.par_sort_by(|a, b| a.0.cmp(&b.0).then(a.1[0].symbol.cmp(&b.1[0].symbol)));
+    groups.sort_by(|a, b| a.0.cmp(&b.0).then(a.1[0].symbol.cmp(&b.1[0].symbol)));
     let mut text = format!("\nCross Reference Table\n\n{:<FILE_COLUMN$}File\n", "Symbol");
     for (name, group) in groups {
         let mut column = name;

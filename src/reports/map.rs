@@ -9,7 +9,6 @@ use crate::diag::words::shown;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, OutputId, RuleId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::parallel::ParallelSlice;
 use crate::passes::drop_commons;
 use crate::phase::SectionState;
 use crate::phase::{Image, Placed};
@@ -18,7 +17,7 @@ use crate::script::Span;
 use crate::script::ast::Assignment;
 use crate::symbols::Definition;
 use hashbrown::HashMap;
-use rayon::slice::ParallelSliceMut;
+use parallel::{ParallelSlice, ParallelSort};
 use std::fmt::Write;
 use std::path::PathBuf;
 

@@ -34,7 +34,7 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{FileId, SectionId};
 use crate::phase::{Resolved, SectionState, SectionStates};
-use rayon::slice::ParallelSliceMut;
+use parallel::ParallelSort;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use sframe_format::compact::{ShapeId, Shapes};
 use sframe_format::derive;

@@ -14,8 +14,8 @@ use crate::diag::{Code, Diagnostic, Location};
 use crate::frames::{Fde, FileFrames, FrameSection, Frames, eh_frame};
 use crate::ids::FileId;
 use crate::input::ObjectFile;
-use crate::parallel::IntoParallel;
 use crate::phase::{Resolved, SectionState, SectionStates};
+use parallel::IntoParallel;
 use sframe_format::derive;
 
 /// The functions of all `.eh_frame` inputs, in one batch for each object that has any. `described` are the

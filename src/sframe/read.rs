@@ -18,8 +18,8 @@ use crate::arch::{RelocBase, RelocExpr, Target};
 use crate::elf::Rela;
 use crate::ids::{FileId, SectionId};
 use crate::input::ObjectFile;
-use crate::parallel::ParallelSlice;
 use crate::phase::{Resolved, SectionState, SectionStates};
+use parallel::ParallelSlice;
 use sframe_format::write::Function;
 use sframe_format::{Attributes, Blob, Fde, Piece, Section};
 

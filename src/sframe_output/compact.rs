@@ -12,10 +12,10 @@ use crate::arch::Target;
 use crate::cli::{Config, SFrameIndex};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
-use crate::parallel::IntoParallel;
 use crate::phase::{Geometry, Inputs, Placed};
 use crate::sframe::collect::{Chosen, Compact, Table};
 use hashbrown::HashMap;
+use parallel::IntoParallel;
 use sframe_format::compact::{Builder, Pages, ShapeId};
 use sframe_format::write::{Encoder, FunctionId};
 use sframe_format::{Blob, ErrorKind};
@@ -43,7 +43,7 @@ pub fn of_table(table: &Table) -> Result<Compact, String> {
     let count = table.functions.len() as u32;
     // The number of blocks may depend on the number of threads: `append` numbers shapes by first use, so the
     // result does not.
-    let size = BLOCK.max(count.div_ceil(rayon::current_num_threads() as u32));
+    let size = BLOCK.max(count.div_ceil(rayon_core::current_num_threads() as u32));
     let blocks = (0..count.div_ceil(size)).into_par_iter().map(|block| {
         let functions = block * size..count.min((block + 1) * size);
         of_functions(&table.encoder, &blob, functions)

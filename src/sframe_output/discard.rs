@@ -15,16 +15,14 @@ use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::parallel::ParallelSlice;
 use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::{Resolved, SectionState, SectionStates};
-use serde::Serialize;
+use parallel::ParallelSlice;
 use zerocopy::byteorder::ByteOrder;
 
 /// The fate of an SFrame input. Machine-readable reports use these words, which are stable.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum Fate {
     /// It is in the output.
     Kept,
@@ -35,23 +33,33 @@ pub enum Fate {
     /// It has no bytes.
     Empty,
     /// `--sframe=discard` drops it.
-    #[serde(rename = "discarded-by-option")]
     NotWanted,
     /// Its group lost to another of the same signature.
-    #[serde(rename = "discarded-with-group")]
     LostGroup,
     /// A script discards it.
-    #[serde(rename = "discarded-by-script")]
     Script,
     /// No text that it describes is in the output.
-    #[serde(rename = "collected-with-text")]
     DeadText,
     /// `--icf` folded the text that it describes.
-    #[serde(rename = "folded-with-text")]
     FoldedText,
 }
 
 impl Fate {
+    /// The word of machine-readable reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fate::Kept => "kept",
+            Fate::Taken => "taken",
+            Fate::Unrecognised => "unrecognised",
+            Fate::Empty => "empty",
+            Fate::NotWanted => "discarded-by-option",
+            Fate::LostGroup => "discarded-with-group",
+            Fate::Script => "discarded-by-script",
+            Fate::DeadText => "collected-with-text",
+            Fate::FoldedText => "folded-with-text",
+        }
+    }
+
     /// The reason in words.
     pub fn text(self) -> &'static str {
         match self {

@@ -21,11 +21,11 @@ use crate::cli::{Config, SFrameIndex};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
-use crate::parallel::ParallelSlice;
 use crate::phase::{Contents, Image, Scanned, SectionState};
 use crate::sframe::abi;
 use crate::sframe::collect::Chosen;
 use crate::tables::section::{Kind, SyntheticSection};
+use parallel::ParallelSlice;
 use sframe_format::write::{Options, overlay_size, takes, write_overlay};
 use sframe_format::{Piece, SHT_GNU_SFRAME, Section, Version};
 

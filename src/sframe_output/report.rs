@@ -12,17 +12,17 @@ use crate::diag::words::{count as counted, shown};
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::parallel::ParallelSlice;
 use crate::phase::Placed;
 use crate::phase::SectionState;
 use crate::sframe::collect::{Origin, Role, Share, Tally};
 use crate::tables::section::Kind;
+use parallel::ParallelSlice;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use sframe_format::{Blob, Piece, Section};
 use std::fmt::{self, Write};
 
 /// What SFrame inputs contain, in numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Amount {
     /// SFrame sections.
     pub sections: u64,
@@ -47,7 +47,7 @@ impl Amount {
 }
 
 /// Numbers of functions with dead rows, by reason.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Dead {
     /// Their section group lost to another.
     pub lost_group: u64,
@@ -77,7 +77,7 @@ impl Dead {
 }
 
 /// The blob that the linker made.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Own {
     /// Name of its section, as scripts match it.
     pub section: String,
@@ -94,12 +94,11 @@ pub struct Own {
     /// Instructions among `added` that were moved away from a processor's erratum.
     pub veneers: u64,
     /// Numbers of functions of all sources, by fate.
-    #[serde(rename = "sources")]
     pub tally: Tally,
 }
 
 /// One SFrame input.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Input {
     /// Name of the file.
     pub file: String,
@@ -124,7 +123,7 @@ pub struct Input {
 }
 
 /// A corrupt place.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
     /// Byte offset in the section.
     pub offset: u64,
@@ -352,6 +351,37 @@ impl Report {
             writeln!(out, "sframe: dead rows for {dead}")?;
         }
         derived::write_summary(&self.derived, out)
+    }
+}
+
+/// Writes structs as objects with these fields, in this order. A derive macro would do it, but would have to
+/// be built first, with a parser of Rust.
+macro_rules! objects {
+    ($($type:ident: $($key:literal = $field:ident),+;)+) => {$(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut object = serializer.serialize_struct(stringify!($type), [$($key),+].len())?;
+                $(object.serialize_field($key, &self.$field)?;)+
+                object.end()
+            }
+        }
+    )+};
+}
+
+objects! {
+    Amount: "sections" = sections, "blobs" = blobs, "functions" = functions, "rows" = rows, "bytes" = bytes;
+    Dead: "lost_group" = lost_group, "collected" = collected, "folded" = folded, "script" = script,
+        "unrelocated" = unrelocated;
+    Own: "section" = section, "functions" = functions, "rows" = rows, "bytes" = bytes, "added" = added,
+        "thunks" = thunks, "veneers" = veneers, "sources" = tally;
+    Input: "file" = file, "section" = section, "index" = index, "text" = text, "fate" = fate,
+        "versions" = versions, "amount" = amount, "dead" = dead, "taken" = taken, "findings" = findings;
+    Finding: "offset" = offset, "what" = what;
+}
+
+impl Serialize for Fate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
     }
 }
 

@@ -13,13 +13,12 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::ChunkId;
-use crate::parallel::{IntoParallel, ParallelSlice, join};
 use crate::phase::{Arranged, Placed, Resolved};
 use crate::region::Region;
 use crate::sframe::collect::{Batch, Chosen, Ordered, Place, Table};
 use crate::sframe::{abi, encoding};
 use crate::tables::section::Kind;
-use rayon::slice::ParallelSliceMut;
+use parallel::{IntoParallel, ParallelSlice, ParallelSort, join};
 use sframe_format::write::{Encoder, FunctionId};
 use sframe_format::{ErrorKind, HEADER_SIZE};
 use zerocopy::byteorder::{I64, U64};
@@ -57,7 +56,7 @@ pub fn order<T: Target>(link: &Arranged<'_, T>) -> Ordered {
         let section = table.functions[id.0 as usize].place.section;
         link.layout.chunk_with(section).map_or(u32::MAX, ChunkId::number)
     };
-    functions.par_sort_unstable_by_key(|function| (chunk(function), *function));
+    functions.par_sort_by_key(|function| (chunk(function), *function));
     let sorted = functions.first().map(chunk) == functions.last().map(chunk);
     Ordered { functions, sorted }
 }

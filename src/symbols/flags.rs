@@ -1,8 +1,8 @@
 //! Flags of symbols: how each is bound, and which entries it needs in the tables that the linker makes.
 
 use crate::ids::SymbolId;
-use crate::parallel::IntoParallel;
 use bitflags::bitflags;
+use parallel::IntoParallel;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 bitflags! {

@@ -15,7 +15,7 @@
 //! the first one.
 
 use crate::ids::SymbolId;
-use crate::parallel::{IntoParallel, ParallelSlice};
+use parallel::{IntoParallel, ParallelSlice};
 use std::hash::BuildHasher;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -2,7 +2,7 @@
 
 use super::synthesis::{Create, Created, Grow, Ingredients, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
-use crate::debug_index::dwarf::endian;
+use crate::debug_index::view::endian;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::phase::Placed;

@@ -9,11 +9,11 @@ use crate::cli::{MemoryTagMode, OutputMode, Symbolic};
 use crate::elf::Dyn;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
-use crate::parallel::ParallelSlice;
 use crate::phase::{Inputs, Live, Numbered, Placed};
 use crate::symbols::{Definition, Needs};
 use crate::tables::dynamic_tables::{DynamicEntry, DynamicTables, EntryValue as Value};
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, SyntheticSections, WORD, WRITABLE};
+use parallel::ParallelSlice;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::U64;
 

@@ -13,14 +13,13 @@ use crate::elf::Sym;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Inputs, Placed, Resolved, Scanned};
 use crate::relocs::address;
 use crate::symbols::MentionedBy;
 use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::tables::dynamic_tables::{DynamicSymbol, GnuHashShape};
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
-use rayon::slice::ParallelSliceMut;
+use parallel::{IntoParallel, ParallelSlice, ParallelSort};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{U16, U32, U64};
 
@@ -66,7 +65,7 @@ pub fn select<'a, T: Target>(link: &Scanned<'a, T>) -> (Vec<DynamicSymbol<'a>>, 
             (hashed.then(|| shape.bucket(symbol.gnu_hash)), symbol)
         })
         .collect();
-    symbols.par_sort_unstable_by_key(|(bucket, symbol)| (*bucket, link.globals.order(symbol.id)));
+    symbols.par_sort_by_key(|(bucket, symbol)| (*bucket, link.globals.order(symbol.id)));
     let first_hashed = symbols.partition_point(|(bucket, _)| bucket.is_none());
     (symbols.into_iter().map(|(_, symbol)| symbol).collect(), first_hashed, shape)
 }

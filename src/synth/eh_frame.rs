@@ -6,12 +6,12 @@ use crate::elf::consts as elf;
 use crate::frames::eh_frame::Fde;
 use crate::frames::{Frames, KeptRecord};
 use crate::ids::FileId;
-use crate::parallel::IntoParallel;
 use crate::phase::{Geometry, Inputs, Live};
 use crate::region::Region;
 use crate::relocs::apply::apply_list;
 use crate::synth::plt_cfi;
 use crate::tables::section::{Kind, SyntheticSection};
+use parallel::IntoParallel;
 use zerocopy::byteorder::U32;
 
 /// Size in bytes of the zero word that ends the list of records.

@@ -17,14 +17,13 @@ use crate::elf::consts as elf;
 use crate::frames::{Frames, KeptRecord};
 use crate::ids::FileId;
 use crate::input::object::SymbolPlace;
-use crate::parallel::{IntoParallel, ParallelSlice};
 use crate::phase::{Inputs, Located};
 use crate::region::Region;
 use crate::relocs::address::of_synthetic;
 use crate::symbols::Definition;
 use crate::synth::plt_cfi;
 use crate::tables::section::{Kind, SyntheticSection};
-use rayon::slice::ParallelSliceMut;
+use parallel::{IntoParallel, ParallelSlice, ParallelSort};
 use zerocopy::byteorder::{I32, U32};
 
 /// The size of the header: version, three encodings, pointer to `.eh_frame`, number of rows.

@@ -3,9 +3,9 @@
 use super::synthesis::{Synthesis, Write};
 use crate::arch::Target;
 use crate::merge::Shard;
-use crate::parallel::IntoParallel;
 use crate::phase::Scanned;
 use crate::region::Region;
+use parallel::IntoParallel;
 
 /// The sections. `merge_strings` makes them.
 pub fn synthesis<T: Target>() -> Synthesis<T> {

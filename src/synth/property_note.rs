@@ -15,9 +15,9 @@ use crate::elf::consts as elf;
 use crate::elf::notes::{Note, notes};
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::parallel::ParallelSlice;
 use crate::phase::{Inputs, SectionStates};
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
+use parallel::ParallelSlice;
 use std::collections::BTreeMap;
 use zerocopy::byteorder::{ByteOrder, U32, U64};
 

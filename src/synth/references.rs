@@ -9,11 +9,11 @@ use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::parallel::ParallelSlice;
 use crate::phase::{Arranged, Located, OutputGroup, SectionState};
 use crate::symbols::Definition;
 use crate::synth::groups;
 use hashbrown::HashMap;
+use parallel::ParallelSlice;
 
 /// By local symbol of an object, whether a relocation of the output must name it. In a final link
 /// (`--emit-relocs`), these are all symbols that relocations refer to. Under `-r`, they are the symbols that

@@ -6,9 +6,9 @@
 use super::synthesis::{Synthesis, Write};
 use crate::arch::Target;
 use crate::ids::SectionId;
-use crate::parallel::IntoParallel;
 use crate::phase::{OutputRelocations, Placed};
 use crate::relocs::emit;
+use parallel::IntoParallel;
 use zerocopy::{FromBytes, IntoBytes, KnownLayout, Unaligned};
 
 /// The sections. The layout makes them once it has counted relocations.

@@ -12,7 +12,6 @@ use crate::decision::site::DynRelocSite;
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::Slot;
-use crate::parallel::{IntoParallel, ParallelSlice, join};
 use crate::phase::{Extent, Located, Numbered};
 use crate::region::{Region, copy_bytes};
 use crate::relocs::address;
@@ -20,7 +19,7 @@ use crate::relocs::dynamic::{self, Entry};
 use crate::relocs::slots::packs;
 use crate::symbols::{Definition, SymbolFlags};
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
-use rayon::slice::ParallelSliceMut;
+use parallel::{IntoParallel, ParallelSlice, ParallelSort, join};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{I64, U64};
 
@@ -204,7 +203,7 @@ impl<'l> Order<'l> {
         let (mut own, mut rest): (Vec<Entry>, Vec<Entry>) = dynamic::own(link)
             .into_iter()
             .partition(|entry| goes_by_address(entry.kind) && !resolvers.has(entry));
-        own.sort_unstable_by_key(|entry| key::<T>(combine, entry));
+        own.par_sort_by_key(|entry| key::<T>(combine, entry));
         let mut all = Vec::with_capacity(found.iter().map(|(stretches, _)| stretches.len()).sum());
         for (stretches, others) in &found {
             all.extend_from_slice(stretches);
@@ -218,9 +217,7 @@ impl<'l> Order<'l> {
             rest.retain(|entry| entry.kind != T::DYNAMIC.irelative);
         }
         let is_resolved = |entry: &Entry| entry.kind == T::DYNAMIC.irelative;
-        rest.sort_unstable_by_key(|entry| {
-            (is_resolved(entry), resolvers.has(entry), key::<T>(combine, entry))
-        });
+        rest.par_sort_by_key(|entry| (is_resolved(entry), resolvers.has(entry), key::<T>(combine, entry)));
         let mut order = Order { stretches: all, sites, own, rest };
         if !put_in_order(&mut order.stretches) {
             order.sort_all(link);
@@ -232,7 +229,7 @@ impl<'l> Order<'l> {
     fn sort_all<T: Target>(&mut self, link: &Located<'_, T>) {
         let mut entries = Vec::new();
         self.stretches.iter().for_each(|stretch| self.each(link, stretch, |entry| entries.push(entry)));
-        entries.par_sort_unstable_by_key(|entry| key::<T>(link.config.relocations.combine, entry));
+        entries.par_sort_by_key(|entry| key::<T>(link.config.relocations.combine, entry));
         let places = entries.iter().map(|entry| Some((0, entry.address)));
         self.stretches = stretches(self.sites.len() as u32, places);
         self.own = entries;

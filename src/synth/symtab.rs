@@ -9,7 +9,6 @@ use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::parallel::IntoParallel;
 use crate::phase::Placed;
 use crate::region::Region;
 use crate::relocs::address;
@@ -18,6 +17,7 @@ use crate::synth::references;
 use crate::synth::symtab_entries::{Entry, for_each_entry};
 use crate::tables::symtab_plan::Part;
 use hashbrown::HashMap;
+use parallel::IntoParallel;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{U16, U32, U64};
 

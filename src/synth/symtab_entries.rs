@@ -15,7 +15,6 @@ use crate::elf::{Sym, string_at};
 use crate::ids::{ChunkId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::{Malformed, SymbolPlace};
-use crate::parallel::IntoParallel;
 use crate::phase::Arranged;
 use crate::phase::Inputs;
 use crate::phase::Resolved;
@@ -24,6 +23,7 @@ use crate::symbols::{Definition, LinkerSymbolOrigin, MentionedBy, Needs, Reserve
 use crate::synth::{groups, references};
 use crate::tables::local_names::LocalNames;
 use crate::tables::symtab_plan::{Part, SymtabPlan};
+use parallel::IntoParallel;
 
 /// Counts symbols and names. The output sections must be known.
 pub fn plan<T: Target>(link: &Arranged<'_, T>) -> SymtabPlan {

@@ -12,11 +12,10 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::frames::UnwindTable;
 use crate::frames::unwind_table::{PersonalityOf, TabledFunction, has_lsda};
-use crate::parallel::ParallelSlice;
 use crate::phase::{Inputs, Located};
 use crate::relocs::address::{of_synthetic, target};
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
-use rayon::slice::ParallelSliceMut;
+use parallel::{ParallelSlice, ParallelSort};
 use sframe_format::compact::{Pages, Personality, PlacedFunction, PlacedHandler, WHOLE_SECTION_NAME};
 
 /// How functions are aligned, for a first estimate of the size.

@@ -5,7 +5,7 @@
 //! number of threads.
 
 use files::holes::pieces;
-use rayon::prelude::*;
+use parallel::ParallelSlice;
 use std::ops::Range;
 use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64;
@@ -91,7 +91,7 @@ mod tests {
         let hash = |file: &[u8]| shards(file, &[], digest_20);
         let first = hash(&file);
         for threads in [1, 3] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let pool = rayon_core::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             assert_eq!(pool.install(|| hash(&file)), first);
         }
         *file.last_mut().unwrap() = 8;

@@ -7,7 +7,7 @@
 
 use crate::copies::{self, FileCopy};
 use elsa::sync::FrozenVec;
-use rayon::prelude::*;
+use parallel::IntoParallel;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -19,7 +19,7 @@ pub use toolchain::Places;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use rayon::prelude::*;
+use parallel::ParallelSlice;
 use run::Outcome;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -102,7 +102,7 @@ fn run_tests(arguments: &Arguments, places: &Places) -> Result<bool> {
         require_all: arguments.require_all
             || std::env::var("SFRAME_TESTS_REQUIRE_ALL").is_ok_and(|v| v == "1"),
     };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(arguments.threads).build()?;
+    let pool = rayon_core::ThreadPoolBuilder::new().num_threads(arguments.threads).build()?;
     let begin = std::time::Instant::now();
     // Threads take one test after the other instead of equal parts of the list, because folders differ in
     // cost.

@@ -3,12 +3,13 @@
 use super::jumps::{Jump, Jumps};
 use crate::arch::{RelocBase, RelocExpr, Target};
 use crate::debug_index::ends;
+use crate::debug_index::view::View;
 use crate::elf::{Rela, Sym, is_alloc, whole_table};
 use crate::input::ObjectFile;
 use crate::input::edit::Edit;
 use crate::input::object::SymbolPlace;
-use crate::parallel::ParallelSlice;
 use crate::phase::Contents;
+use parallel::ParallelSlice;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{ByteOrder, I64, U64};
 
@@ -77,7 +78,7 @@ fn sections<'a, T: Target>(
             edit.replace_relocations(object, index, &clamped, link.store);
         }
     }
-    for (index, bytes) in ends::shortened::<T>(object, &size) {
+    for (index, bytes) in ends::shortened(&View::<T>::new(object), &size) {
         edit.replace(object, index, &bytes);
     }
     Some(edit)

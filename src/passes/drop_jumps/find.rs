@@ -10,11 +10,10 @@ use crate::ids::SectionId;
 use crate::input::{ObjectFile, SectionClass};
 use crate::layout::output;
 use crate::layout::place::List;
-use crate::parallel::IntoParallel;
 use crate::phase::Contents;
 use crate::plan::{Body, LayoutPlan, OutputPlan};
 use crate::relocs::shortcuts::is_own;
-use rayon::slice::ParallelSliceMut;
+use parallel::{IntoParallel, ParallelSort};
 
 /// One job looks at so many sections at least.
 const FEW: usize = 256;
@@ -33,7 +32,7 @@ pub fn run<T: Target>(link: &Contents<'_, T>, plan: &LayoutPlan, lists: &[List])
             jumps.append(&mut found.collect());
         }
     }
-    jumps.par_sort_unstable_by_key(|jump| jump.section);
+    jumps.par_sort_by_key(|jump| jump.section);
     jumps
 }
 

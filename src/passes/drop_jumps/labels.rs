@@ -18,8 +18,8 @@ use crate::elf::{Rela, is_alloc};
 use crate::ids::SectionId;
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SectionClass};
-use crate::parallel::ParallelSlice;
 use crate::phase::Contents;
+use parallel::ParallelSlice;
 
 /// The sections with such a jump.
 pub fn of_turned<T: Target>(link: &Contents<'_, T>, jumps: &Jumps) -> Vec<SectionId> {

@@ -11,8 +11,8 @@ use super::definers::{Definers, OpenMembers};
 use super::{Known, ROUNDS, Search};
 use crate::arch::Target;
 use crate::ids::SymbolId;
-use crate::parallel::ParallelSlice;
 use crate::passes::parse_inputs::Parsed;
+use parallel::ParallelSlice;
 use std::ops::Range;
 
 impl<T: Target> Search<'_, '_, T> {

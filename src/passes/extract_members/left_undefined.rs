@@ -10,9 +10,9 @@
 
 use super::{Known, Search};
 use crate::arch::Target;
-use crate::parallel::ParallelSlice;
 use crate::passes::open_inputs::Step;
 use crate::passes::parse_inputs::Parsed;
+use parallel::ParallelSlice;
 
 impl<T: Target> Search<'_, '_, T> {
     /// Searches all archives, as one group, for what the libraries of the link leave undefined.

@@ -9,9 +9,9 @@ use super::{Known, Search};
 use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::{ObjectFile, SymbolUse};
-use crate::parallel::ParallelSlice;
 use crate::passes::open_inputs::Step;
 use crate::passes::parse_inputs::Parsed;
+use parallel::ParallelSlice;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Fewer objects are taken one by one.

@@ -14,9 +14,8 @@
 mod changes;
 mod targets;
 
-use crate::parallel::ParallelSlice;
 use changes::Partition;
-use rayon::slice::ParallelSliceMut;
+use parallel::{ParallelSlice, ParallelSort};
 use std::cmp::Ordering;
 use std::ops::Range;
 use targets::Targets;
@@ -48,7 +47,7 @@ pub(super) fn find(
     targets_of: &(impl Fn(u32, &mut Vec<u32>) + Sync),
 ) -> Classes {
     let mut members: Vec<u32> = (0..hashes.len() as u32).collect();
-    members.par_sort_unstable_by_key(|&row| (hashes[row as usize], row));
+    members.par_sort_by_key(|&row| (hashes[row as usize], row));
     let mut runs = Vec::new();
     cut(&members, 0, |a, b| hashes[a as usize] == hashes[b as usize], &mut runs);
     let runs = refine(&mut members, &runs, &|rows, start, found| split_alike(rows, start, are_alike, found));
@@ -99,7 +98,7 @@ fn refine(
         slices.push((class.start, rows));
         (rest, at) = (behind, class.end);
     }
-    let shares = ParallelSlice::par_chunks_mut(&mut *slices, SHARE).map(|share| {
+    let shares = slices.par_chunks_mut(SHARE).map(|share| {
         let mut found = Vec::with_capacity(share.len());
         share.iter_mut().for_each(|(start, rows)| split(rows, *start, &mut found));
         found

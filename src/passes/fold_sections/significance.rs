@@ -14,9 +14,9 @@ use crate::frames::reader::Reader;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::object::SHT_LLVM_ADDRSIG;
 use crate::input::{ObjectFile, SectionClass};
-use crate::parallel::ParallelSlice;
 use crate::phase::{Bound, SectionState, SectionStates};
 use crate::symbols::SymbolFlags;
+use parallel::ParallelSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The sections that must not be folded. Threads only ever set these marks.

@@ -8,7 +8,7 @@ use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec};
 use crate::input::archive::{self, Member};
 use crate::input::sniff::{FileKind, file_kind};
 use crate::input::store::{InputSource, InputStore};
-use crate::parallel::ParallelSlice;
+use parallel::ParallelSlice;
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;

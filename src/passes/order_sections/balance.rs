@@ -26,12 +26,12 @@ use crate::input::object::SymbolPlace;
 use crate::input::temporal_profile::{Function, base_name, root_name};
 use crate::input::{ObjectFile, SectionClass};
 use crate::layout::priority::may_move;
-use crate::parallel::ParallelSlice;
 use crate::phase::Scanned;
 use crate::script::ast::Sort;
 use crate::script::glob::Glob;
 use crate::symbols::is_identifier;
 use hashbrown::{HashMap, HashSet};
+use parallel::{ParallelSlice, ParallelSort};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -124,7 +124,7 @@ fn startup<T: Target>(link: &Scanned<'_, T>, named: &Sections) -> Vec<SectionId>
         *known = place.min(*known);
     }
     let mut sections: Vec<SectionId> = traces.concat();
-    sections.sort_unstable_by_key(|id| (earliest[id], *id));
+    sections.par_sort_by_key(|id| (earliest[id], *id));
     sections.dedup();
     let rows: HashMap<SectionId, usize, Hasher> =
         sections.iter().enumerate().map(|(row, &id)| (id, row)).collect();

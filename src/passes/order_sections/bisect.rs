@@ -23,7 +23,7 @@
 //! the rounds end. Halves are independent of each other, and so two threads may take them. All sums are of
 //! integers: neither threads nor a machine's logarithm change the order.
 
-use crate::parallel::{IntoParallel, join};
+use parallel::{IntoParallel, join};
 use std::cmp::Reverse;
 
 /// The most rounds of swaps for one cut.
@@ -352,7 +352,7 @@ mod tests {
         let graph: Vec<Vec<u32>> =
             (0..3000).map(|thing| (0..12).map(|edge| mix(thing * 12 + edge) % 900).collect()).collect();
         let with = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let pool = rayon_core::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| order(&graph))
         };
         let alone = with(1);

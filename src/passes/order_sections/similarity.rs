@@ -19,9 +19,9 @@ use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::parallel::ParallelSlice;
 use crate::phase::Scanned;
 use hashbrown::HashMap;
+use parallel::ParallelSlice;
 
 type Hasher = foldhash::fast::FixedState;
 

@@ -14,9 +14,9 @@ use crate::ids::{FileId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::group::{Group, groups};
 use crate::input::object::SymbolPlace;
-use crate::parallel::ParallelSlice;
 use crate::phase::Inputs;
 use hashbrown::{HashMap, HashSet};
+use parallel::ParallelSlice;
 use zerocopy::byteorder::ByteOrder;
 
 use super::linkonce::Position;

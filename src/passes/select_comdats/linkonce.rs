@@ -15,8 +15,8 @@ use crate::ids::{FileId, SectionId};
 use crate::input::ObjectFile;
 use crate::input::group::Group;
 use crate::input::object::{SHT_CREL, SymbolPlace};
-use crate::parallel::ParallelSlice;
 use hashbrown::{HashMap, HashSet};
+use parallel::ParallelSlice;
 use zerocopy::byteorder::ByteOrder;
 
 /// The position of a section in the link. The first section has the smallest position.

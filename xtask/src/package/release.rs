@@ -16,6 +16,8 @@ pub fn build(folder: &Path, flags: &str) -> Result<Command> {
     let mut command = Command::new("cargo");
     command.current_dir(workspace()).env("RUSTFLAGS", flags).env("CARGO_INCREMENTAL", "0");
     command.env("SOURCE_DATE_EPOCH", commit_time()?.to_string());
+    // For the package with debug information.
+    command.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
     command.args(["build", "--release", "--locked", "--target-dir"]).arg(folder);
     Ok(command)
 }

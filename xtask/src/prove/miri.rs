@@ -18,7 +18,7 @@ struct Suite {
     interpreter: &'static str,
 }
 
-const SUITES: [Suite; 6] = [
+const SUITES: [Suite; 7] = [
     Suite {
         package: "sframe-format",
         about: "steps, signal frames, copies, units and C's view of tables",
@@ -55,6 +55,12 @@ const SUITES: [Suite; 6] = [
     },
     Suite { package: "elf", about: "structures of files, notes", options: &["--lib"], interpreter: "" },
     Suite { package: "sframe-bpf", about: "tables for the kernel", options: &["--lib"], interpreter: "" },
+    Suite {
+        package: "parallel",
+        about: "pieces, places of results",
+        options: &["--lib"],
+        interpreter: " -Zmiri-ignore-leaks",
+    },
     Suite {
         package: "sframe-ld",
         about: "the table of names, flags that threads set",

@@ -6,7 +6,7 @@
 //! number.
 
 use super::targets::Targets;
-use rayon::slice::ParallelSliceMut;
+use parallel::ParallelSort;
 use std::ops::Range;
 
 /// A class of rows.

@@ -1,6 +1,6 @@
 //! What rows refer to.
 
-use crate::parallel::ParallelSlice;
+use parallel::ParallelSlice;
 use std::ops::Range;
 
 /// The targets of each row that is not alone in its class.

@@ -1,7 +1,5 @@
 //! What happens to each item of a chain.
 
-use std::mem::MaybeUninit;
-
 /// The steps that an item takes, the last one outermost.
 pub trait Steps<I>: Sync {
     /// What comes out.
@@ -95,26 +93,5 @@ impl<I, T: Steps<I>, R: IntoIterator, F: Fn(T::Out) -> R + Sync> Steps<I> for Fl
     #[inline]
     fn feed(&self, item: I, out: &mut impl FnMut(R::Item)) {
         self.0.feed(item, &mut |item| (self.1)(item).into_iter().for_each(&mut *out));
-    }
-}
-
-/// Steps that are one for one, for items that bring the place of what comes out.
-pub struct Slotted<T>(pub T);
-
-impl<'s, I, T: Steps<I>> Steps<(I, &'s mut MaybeUninit<T::Out>)> for Slotted<T>
-where
-    T::Out: 's,
-{
-    type Out = (T::Out, &'s mut MaybeUninit<T::Out>);
-    const ONE_FOR_ONE: bool = true;
-
-    #[inline]
-    fn feed(&self, (item, slot): (I, &'s mut MaybeUninit<T::Out>), out: &mut impl FnMut(Self::Out)) {
-        let mut slot = Some(slot);
-        self.0.feed(item, &mut |item| {
-            if let Some(slot) = slot.take() {
-                out((item, slot));
-            }
-        });
     }
 }

@@ -62,7 +62,7 @@ impl<'a, S: Source + 'a> Job<'a> for Piece<'a, S> {
 
 /// Does `work` with pieces of the source.
 pub fn divide<S: Source>(source: S, limits: Limits, work: Work<'_, S>) {
-    let threads = rayon::current_num_threads();
+    let threads = rayon_core::current_num_threads();
     let count = source.count();
     if threads == 1 || count / 2 < limits.least.max(1) {
         return work(0, source);
@@ -106,13 +106,13 @@ fn insert(numbers: &mut Vec<usize>, number: usize) -> usize {
 
 /// Does a job in about twice as many pieces, and in more if other threads take some.
 fn run(job: Box<dyn Job<'_> + '_>, pieces: usize, taken: bool) {
-    let pieces = if taken { pieces.max(2 * rayon::current_num_threads()) } else { pieces };
+    let pieces = if taken { pieces.max(2 * rayon_core::current_num_threads()) } else { pieces };
     if pieces == 0 {
         return job.run();
     }
     match job.halve() {
         Ok([before, after]) => {
-            rayon::join_context(
+            rayon_core::join_context(
                 |place| run(before, pieces / 2, place.migrated()),
                 |place| run(after, pieces / 2, place.migrated()),
             );
@@ -130,7 +130,7 @@ pub fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> 
 
 /// The one copy of rayon's code.
 fn rayon_join(a: &mut (dyn FnMut() + Send), b: &mut (dyn FnMut() + Send)) {
-    rayon::join(a, b);
+    rayon_core::join(a, b);
 }
 
 /// A call of a function, and then its result.

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Runs a test with pools of one to eight threads.
 fn with_threads(test: impl Fn() + Sync) {
     for threads in [1, 2, 3, 8] {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let pool = rayon_core::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(&test);
     }
 }
@@ -100,21 +100,21 @@ fn pieces_keep_to_their_limits() {
         let whole = sizes((0..1000).into_par_iter().with_min_len(501));
         assert_eq!(whole, [1000]);
         let small = sizes((0..1000).into_par_iter().with_max_len(10));
-        let alone = rayon::current_num_threads() == 1;
+        let alone = rayon_core::current_num_threads() == 1;
         assert!(alone || small.iter().all(|size| *size <= 10) && sum(&small) == 1000, "{small:?}");
     });
 }
 
 #[test]
 fn a_thread_without_work_takes_half_of_what_another_has() {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
+    let pool = rayon_core::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
     let threads = Mutex::new(BTreeSet::new());
     pool.install(|| {
         // The last item is in the last piece of the first cut.
         (0..64usize).into_par_iter().for_each(|number| {
             if number >= 48 {
                 std::thread::sleep(Duration::from_millis(2));
-                threads.lock().unwrap().insert(rayon::current_thread_index());
+                threads.lock().unwrap().insert(rayon_core::current_thread_index());
             }
         });
     });
@@ -133,6 +133,36 @@ fn a_panic_comes_to_the_caller() {
         let caught: std::thread::Result<Vec<String>> = std::panic::catch_unwind(fail);
         assert_eq!(caught.unwrap_err().downcast_ref::<&str>(), Some(&"77"));
     });
+}
+
+#[test]
+fn lists_are_sorted_the_same_way_by_any_number_of_threads() {
+    // Few different keys, so that many items are equal, with a number each that says which is which.
+    let scattered = |n: u32| (n.wrapping_mul(2_654_435_761) >> 20 & 0x7f, n);
+    let orders = std::sync::Mutex::new(BTreeSet::new());
+    for count in [0, 1, 8191, 8192, 8193, 100_000] {
+        let list: Vec<(u32, u32)> = (0..count).map(scattered).collect();
+        let mut expected = list.clone();
+        expected.sort();
+        with_threads(|| {
+            let mut all = list.clone();
+            all.par_sort_unstable();
+            assert_eq!(all, expected);
+            all.par_sort_unstable();
+            assert_eq!(all, expected);
+            all.par_sort_unstable_by(|a, b| b.cmp(a));
+            assert!(all.iter().rev().eq(&expected));
+            let mut stable = list.clone();
+            stable.sort_by_key(|item| item.0 / 2);
+            let mut by_key = list.clone();
+            by_key.par_sort_by_key(|item| item.0 / 2);
+            assert_eq!(by_key, stable);
+            all.par_sort_unstable_by(|a, b| a.0.cmp(&b.0));
+            orders.lock().unwrap().insert(all);
+        });
+    }
+    // One order for each length.
+    assert_eq!(orders.into_inner().unwrap().len(), 6);
 }
 
 #[test]

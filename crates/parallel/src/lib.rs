@@ -2,32 +2,33 @@
 //!
 //! The threads, and the queues in which they find each other's work, are rayon's. Its parallel iterators are
 //! not used: out of each chain of them the compiler makes code for splitting, queueing, waiting and joining.
-//! There are 270 such chains here, for three machines, and that code was 2.1 of the 5.4 million lines that
-//! LLVM was given for the linker. Yet it does the same for each chain. So here a chain is compiled to the loop
-//! over a piece of its items. Splitting is compiled once for each type of source, and all else in [`divide`]
-//! once: it knows a piece as a [`divide::Job`], and what to do with it as a function, behind pointers. Two
-//! calls through pointers for a piece are nothing beside the loop.
+//! The linker has 270 such chains, for three machines, and that code was 2.1 of the 5.4 million lines that
+//! LLVM was given for it. Yet it does the same for each chain. So here a chain is compiled to the loop over a
+//! piece of its items. Splitting is compiled once for each type of source, and all else in [`divide`] once:
+//! it knows a piece as a [`divide::Job`], and what to do with it as a function, behind pointers. Two calls
+//! through pointers for a piece are nothing beside the loop.
 //!
-//! The words are rayon's: `par_iter`, `map`, `collect`. A chain begins with a [`Source`], whose items have
-//! numbers, and goes on with [`Steps`], each of which takes an item and hands on none, one or several.
-//! Results come in the order of the items, whichever thread made them.
+//! The words are rayon's: `par_iter`, `map`, `collect`. A chain begins with a [`source::Source`], whose items
+//! have numbers, and goes on with [`steps::Steps`], each of which takes an item and hands on none, one or
+//! several. Results come in the order of the items, whichever thread made them.
 
 mod divide;
+mod places;
+mod sort;
 mod source;
 mod steps;
 #[cfg(test)]
 mod tests;
 
 pub use divide::join;
-pub use source::Source;
-pub use steps::Steps;
+pub use sort::ParallelSort;
 
 use divide::{Limits, Results, divide};
-use source::{Chunks, ChunksMut, Enumerate, Zip};
-use std::mem::MaybeUninit;
+use places::Places;
+use source::{Chunks, ChunksMut, Enumerate, Source, Zip};
 use std::ops::AddAssign;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use steps::{Copied, Filter, FilterMap, FlatMap, Map, Same, Slotted};
+use std::sync::atomic::{AtomicBool, Ordering};
+use steps::{Copied, Filter, FilterMap, FlatMap, Map, Same, Steps};
 
 /// A chain: items, and what happens to each. Nothing happens before its last method is called.
 #[must_use]
@@ -142,15 +143,11 @@ impl<S: Source> Chain<S, Same> {
 impl<'a, V: Copy + 'a, S: Source, T: Steps<S::Item, Out = &'a V>> Chain<S, T> {
     /// The items themselves, where the chain has references.
     pub fn copied(self) -> Chain<S, Copied<T>> {
-        self.then(Copied)
+        Chain { source: self.source, steps: Copied(self.steps), limits: self.limits }
     }
 }
 
 impl<S: Source, T: Steps<S::Item>> Chain<S, T> {
-    fn then<N>(self, next: impl FnOnce(T) -> N) -> Chain<S, N> {
-        Chain { source: self.source, steps: next(self.steps), limits: self.limits }
-    }
-
     /// Makes no piece of fewer items than this, for items that are little work.
     pub fn with_min_len(mut self, count: usize) -> Self {
         self.limits.least = count;
@@ -165,17 +162,17 @@ impl<S: Source, T: Steps<S::Item>> Chain<S, T> {
 
     /// Makes something of each item.
     pub fn map<R, F: Fn(T::Out) -> R + Sync>(self, make: F) -> Chain<S, Map<T, F>> {
-        self.then(|steps| Map(steps, make))
+        Chain { source: self.source, steps: Map(self.steps, make), limits: self.limits }
     }
 
     /// Keeps some items.
     pub fn filter<F: Fn(&T::Out) -> bool + Sync>(self, keeps: F) -> Chain<S, Filter<T, F>> {
-        self.then(|steps| Filter(steps, keeps))
+        Chain { source: self.source, steps: Filter(self.steps, keeps), limits: self.limits }
     }
 
     /// Makes something of some items.
     pub fn filter_map<R, F: Fn(T::Out) -> Option<R> + Sync>(self, make: F) -> Chain<S, FilterMap<T, F>> {
-        self.then(|steps| FilterMap(steps, make))
+        Chain { source: self.source, steps: FilterMap(self.steps, make), limits: self.limits }
     }
 
     /// Makes any number of items of each.
@@ -183,7 +180,7 @@ impl<S: Source, T: Steps<S::Item>> Chain<S, T> {
         self,
         make: F,
     ) -> Chain<S, FlatMap<T, F>> {
-        self.then(|steps| FlatMap(steps, make))
+        Chain { source: self.source, steps: FlatMap(self.steps, make), limits: self.limits }
     }
 
     /// Folds each piece: what `start` makes becomes the result as `add` takes item after item. The results
@@ -224,25 +221,14 @@ impl<S: Source, T: Steps<S::Item>> Chain<S, T> {
     where
         T::Out: Send,
     {
-        let count = self.source.count();
-        let mut all = Vec::with_capacity(count);
-        let slots = &mut all.spare_capacity_mut()[..count];
-        let source = Zip::new(self.source, slots);
-        let steps = Slotted(self.steps);
-        let written = AtomicUsize::new(0);
-        divide(source, self.limits, &|_, piece: Zip<S, &mut [MaybeUninit<T::Out>]>| {
-            let mut of_piece = 0;
-            let write = &mut |(item, slot): (T::Out, &mut MaybeUninit<T::Out>)| {
-                slot.write(item);
-                of_piece += 1;
-            };
-            piece.items().for_each(|pair| steps.feed(pair, write));
-            written.fetch_add(of_piece, Ordering::Relaxed);
+        let Chain { source, steps, limits } = self;
+        let places = Places::new(source.count());
+        divide(source, limits, &|first, piece: S| {
+            // SAFETY: no two pieces have an item in common.
+            let mut part = unsafe { places.part(first, piece.count()) };
+            piece.items().for_each(|item| steps.feed(item, &mut |out| part.push(out)));
         });
-        assert_eq!(written.into_inner(), count, "steps that are one for one");
-        // SAFETY: each of the first `count` slots was handed out once, and `count` were written.
-        unsafe { all.set_len(count) };
-        all
+        places.into_vec()
     }
 
     /// For any number of items: each piece makes a list.
