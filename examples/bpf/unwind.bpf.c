@@ -179,6 +179,7 @@ struct thread_struct {
 
 struct task_struct {
 	struct thread_struct thread;
+	struct mm_struct *mm;
 } OF_THE_KERNEL;
 
 /* arch/x86/include/asm/ptrace.h, whose order no kernel can change. */
@@ -536,6 +537,16 @@ NOINLINE u64 thread_base(void)
 	return task->thread.fsbase;
 }
 
+/* Whether the thread still has memory. When it ends, the kernel takes that away first, which is a good part of the life of a
+ * short process. A function of its own, as above.
+ */
+NOINLINE u32 has_memory(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return task->mm != 0;
+}
+
 /* The value that a way back leads to, and the place of its last word. */
 INLINE int follow(const struct walk *walk, const struct way_back *way, u64 *place, u64 *value)
 {
@@ -689,8 +700,8 @@ INLINE u32 start(struct walk *walk, struct bpf_perf_event_data *context)
 		struct pt_regs *entered = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 
 		TAKE(*entered);
-		/* A thread of the kernel has no user part. */
-		if ((segment & RPL) != RPL)
+		/* A thread of the kernel has no user part, and one that has ended has none any more. */
+		if ((segment & RPL) != RPL || !has_memory())
 			return ROOT;
 	}
 	walk->known = 0xffff;

@@ -19,6 +19,7 @@ struct input {
 	u64 kernel_frames;
 	u64 thread; /* the base of its own data */
 	u64 ranges; /* of the process, or IGNORED */
+	u64 ended; /* whether the thread has no memory any more */
 	struct behind_call behind;
 	struct way_back way;
 };
@@ -162,6 +163,7 @@ static u32 processor(void)
 static void *task(void)
 {
 	the_task.thread.fsbase = input.thread;
+	the_task.mm = input.ended ? 0 : (struct mm_struct *)&the_task;
 	return &the_task;
 }
 

@@ -44,6 +44,7 @@ struct Sample {
     kernel_frames: u64,
     thread: u64,
     ranges: u64,
+    ended: bool,
     way: WayBack,
 }
 
@@ -61,6 +62,7 @@ impl Sample {
             kernel_frames: 0,
             thread: 0,
             ranges: 1,
+            ended: false,
             way: WayBack::default(),
         }
     }
@@ -80,7 +82,7 @@ impl Sample {
         to.extend(words(&[range.start, range.end, range.bias]));
         to.extend([range.file, range.pid].iter().flat_map(|word| word.to_ne_bytes()));
         to.extend(words(&[self.stack, self.words.len() as u64, self.fails, self.kernel_frames]));
-        to.extend(words(&[self.thread, self.ranges, SWITCHED + 5]));
+        to.extend(words(&[self.thread, self.ranges, self.ended.into(), SWITCHED + 5]));
         to.extend([FILE, 0].iter().flat_map(|word| word.to_ne_bytes()));
         let WayBack { from, flags, count, words: way, minus, cfa, fp, pc, below } = self.way;
         let numbers = [from, flags, count].into_iter().map(u32::cast_signed).chain(way);
@@ -326,6 +328,20 @@ fn a_stack_goes_on_where_another_one_was_left() {
     let ends: Vec<(End, u64)> = outcomes.iter().map(|outcome| (outcome.end, outcome.frames)).collect();
     assert_eq!(ends, [(End::Root, 4), (End::Root, 2), (End::Memory, 2), (End::Root, 2)]);
     assert_eq!(outcomes[0].innermost[..4], [LEAF, SWITCHED + 5, BY_FP + 4, START + 1]);
+}
+
+/// The kernel still has the registers of a thread that ends, but its stack is gone.
+#[test]
+fn a_thread_that_has_ended_has_no_user_part() {
+    let (bytes, table) = sound();
+    let ended = Sample {
+        kernel_frames: 3,
+        ended: true,
+        ..Sample::new(&bytes, table, STACK, Vec::new()).at(LEAF, STACK, 0)
+    };
+    let outcome = &Program::new().walk(&[ended])[0];
+    assert_eq!((outcome.end, outcome.frames, outcome.samples), (End::Root, 0, false), "{outcome:#x?}");
+    assert_eq!(outcome.ring, HEADER + 8 * 3);
 }
 
 #[test]
