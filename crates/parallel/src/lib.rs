@@ -28,7 +28,7 @@ use places::Places;
 use source::{Chunks, ChunksMut, Enumerate, Source, Zip};
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicBool, Ordering};
-use steps::{Copied, Filter, FilterMap, FlatMap, Map, Same, Steps};
+use steps::{Filter, FilterMap, FlatMap, Map, Same, Steps};
 
 /// A chain: items, and what happens to each. Nothing happens before its last method is called.
 #[must_use]
@@ -137,13 +137,6 @@ impl<S: Source> Chain<S, Same> {
     /// Puts its number before each item.
     pub fn enumerate(self) -> Chain<Enumerate<S>, Same> {
         Chain { source: Enumerate::new(self.source), steps: Same, limits: self.limits }
-    }
-}
-
-impl<'a, V: Copy + 'a, S: Source, T: Steps<S::Item, Out = &'a V>> Chain<S, T> {
-    /// The items themselves, where the chain has references.
-    pub fn copied(self) -> Chain<S, Copied<T>> {
-        Chain { source: self.source, steps: Copied(self.steps), limits: self.limits }
     }
 }
 
@@ -294,14 +287,6 @@ impl<S: Source, T: Steps<S::Item>> Chain<S, T> {
         self.map(Some).reduce(|| None, |a, b| a.into_iter().chain(b).min())
     }
 
-    /// The greatest item.
-    pub fn max(self) -> Option<T::Out>
-    where
-        T::Out: Send + Ord,
-    {
-        self.map(Some).reduce(|| None, Ord::max)
-    }
-
     /// Whether `holds` says so of an item. Not all others are asked then.
     pub fn any(self, holds: impl Fn(T::Out) -> bool + Sync) -> bool {
         let found = AtomicBool::new(false);
@@ -311,10 +296,5 @@ impl<S: Source, T: Steps<S::Item>> Chain<S, T> {
             }
         });
         found.into_inner()
-    }
-
-    /// Whether `holds` says so of all items.
-    pub fn all(self, holds: impl Fn(T::Out) -> bool + Sync) -> bool {
-        !self.any(|item| !holds(item))
     }
 }

@@ -36,19 +36,6 @@ impl<I, T: Steps<I>, R, F: Fn(T::Out) -> R + Sync> Steps<I> for Map<T, F> {
     }
 }
 
-/// What a reference refers to.
-pub struct Copied<T>(pub T);
-
-impl<'a, I, V: Copy + 'a, T: Steps<I, Out = &'a V>> Steps<I> for Copied<T> {
-    type Out = V;
-    const ONE_FOR_ONE: bool = T::ONE_FOR_ONE;
-
-    #[inline]
-    fn feed(&self, item: I, out: &mut impl FnMut(V)) {
-        self.0.feed(item, &mut |item| out(*item));
-    }
-}
-
 /// The items of which a function says so.
 pub struct Filter<T, F>(pub T, pub F);
 

