@@ -124,6 +124,13 @@ impl<'f> Region<'f> {
 
     /// Lets `fill` make the contents, in bytes that are zero.
     pub fn fill<R>(self, fill: impl FnOnce(&mut [u8]) -> R) -> R {
+        let (mut fill, mut result) = (Some(fill), None);
+        self.fill_by(&mut |out| result = fill.take().map(|fill| fill(out)));
+        result.expect("fill_by calls its function once")
+    }
+
+    /// The same, compiled once for all functions.
+    fn fill_by(self, fill: &mut dyn FnMut(&mut [u8])) {
         let size = self.bytes.len();
         let Some(mapped) = self.file.filter(|_| (1..=MOST).contains(&size)) else {
             return fill(self.bytes);
@@ -141,10 +148,9 @@ impl<'f> Region<'f> {
         let mut buffer = buffer.unwrap_or_else(|| Vec::with_capacity(size));
         buffer.clear();
         buffer.resize(size, 0);
-        let result = fill(&mut buffer);
+        fill(&mut buffer);
         mapped.write(&buffer);
         BUFFERS.with_borrow_mut(|buffers| buffers.push(buffer));
-        result
     }
 }
 

@@ -134,7 +134,7 @@ pub fn count<T: Target>(link: &Numbered<'_, T>) -> Counts {
             sum.add(more);
             sum
         });
-    slots::for_all_words(link, |row, word| counts.word(link, packs, row, word));
+    slots::for_all_words(link, &mut |row, word| counts.word(link, packs, row, word));
     counts.other += link.copies.all.len() as u64;
     counts
 }
@@ -296,7 +296,7 @@ pub fn packed_places<T: Target>(link: &Geometry<'_, T>) -> Vec<u64> {
         .collect();
     let got = address::of_synthetic(link, Kind::Got);
     let packs = packs(link);
-    slots::for_all_words(link, |row, word| {
+    slots::for_all_words(link, &mut |row, word| {
         if word.relocation.is_some_and(|relocation| is_packed_word(link, packs, row, relocation.kind)) {
             places.push(got.wrapping_add(u64::from(word.index.number()) * 8));
         }
@@ -322,7 +322,7 @@ pub fn signed_places<T: Target>(link: &Located<'_, T>) -> Vec<u64> {
 }
 
 fn for_each_got_entry<T: Target>(link: &Located<'_, T>, mut visit: impl FnMut(&DynamicRow, Entry)) {
-    slots::for_all_words(link, |row, word| {
+    slots::for_all_words(link, &mut |row, word| {
         let Some(relocation) = word.relocation else { return };
         let entry = Entry {
             address: address::got_word(link, word.index),

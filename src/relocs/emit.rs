@@ -63,7 +63,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [Rela<T::
         return sframe_output::table::relocations(link, base(link, id), out);
     }
     let mut places = out.iter_mut();
-    for_each_written(link, id, |relocation| {
+    for_each_written(link, id, &mut |relocation| {
         if let Some(place) = places.next() {
             *place = Rela {
                 r_offset: U64::new(relocation.offset),
@@ -77,7 +77,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [Rela<T::
 /// Writes the relocations of a section into an `SHT_REL` section.
 pub fn write_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [Rel<T::E>]) {
     let mut places = out.iter_mut();
-    for_each_written(link, id, |relocation| {
+    for_each_written(link, id, &mut |relocation| {
         if let Some(place) = places.next() {
             *place = Rel { r_offset: U64::new(relocation.offset), r_info: U64::new(relocation.info()) };
         }
@@ -101,7 +101,7 @@ pub fn write_addends<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [
         return;
     }
     let base = base(link, id);
-    for_each_written(link, id, |relocation| {
+    for_each_written(link, id, &mut |relocation| {
         let Some(info) = T::reloc_info(relocation.kind) else { return };
         let offset = relocation.offset.wrapping_sub(base);
         let place =
@@ -146,7 +146,7 @@ fn base<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u64 {
     if link.config.is_relocatable() { link.layout.offset_of(id) } else { link.section_address(id) }
 }
 
-fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, mut visit: impl FnMut(Written)) {
+fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, visit: &mut dyn FnMut(Written)) {
     let base = base(link, id);
     if is_made_of_frames(link, id) {
         return for_each_of_frames(link, |object, relocation, output| {

@@ -210,7 +210,7 @@ fn own_module_word<T: Target>(link: &Numbered<'_, T>) -> Option<Word> {
 
 /// Visits all words of `.got` except the reserved ones, each with its row. The word with this module's number
 /// comes with an empty row that has no symbol.
-pub fn for_all_words<T: Target>(link: &Numbered<'_, T>, mut visit: impl FnMut(&DynamicRow, Word)) {
+pub fn for_all_words<T: Target>(link: &Numbered<'_, T>, visit: &mut dyn FnMut(&DynamicRow, Word)) {
     for row in &link.rows {
         for_each_word(link, row, |word| visit(row, word));
     }

@@ -42,7 +42,7 @@ fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     if T::GOT_RESERVED > 0 {
         store::<T>(out, 0, address::of_synthetic(link, Kind::Dynamic));
     }
-    slots::for_all_words(link, |row, word| {
+    slots::for_all_words(link, &mut |row, word| {
         let value = match word.relocation.map(|relocation| relocation.before) {
             None | Some(Before::Content) => slots::number(link, row, word.content),
             Some(Before::Schema(schema)) => schema,
