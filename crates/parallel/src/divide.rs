@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct Limits {
     /// No fewer.
     pub least: usize,
-    /// No more, as long as it can have so few.
+    /// No more, as long as it can have so few and there are other threads.
     pub most: usize,
 }
 
@@ -71,37 +71,34 @@ pub fn divide<S: Source>(source: S, limits: Limits, work: Work<'_, S>) {
     run(Box::new(all), threads.max(count / limits.most.max(1)), false);
 }
 
-/// The results of pieces, in the order of their items.
-pub struct Results<R>(Mutex<Ordered<R>>);
-
-struct Ordered<R> {
-    /// For each result, the number of its piece's first item.
-    firsts: Vec<usize>,
-    results: Vec<R>,
-}
+/// The results of pieces, with the numbers of their first items.
+pub struct Results<R>(Mutex<Vec<(usize, R)>>);
 
 impl<R> Results<R> {
     pub fn new() -> Self {
-        Results(Mutex::new(Ordered { firsts: Vec::new(), results: Vec::new() }))
+        Results(Mutex::new(Vec::new()))
     }
 
     /// Adds what a piece came to.
     pub fn add(&self, first: usize, result: R) {
-        let mut ordered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = insert(&mut ordered.firsts, first);
-        ordered.results.insert(at, result);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((first, result));
     }
 
+    /// The results in the order of the items. Of many small pieces there are many, so they are put in order
+    /// once, by their numbers.
     pub fn into_vec(self) -> Vec<R> {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).results
+        let pieces = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let order = ascending(pieces.iter().map(|piece| piece.0).collect());
+        let mut results: Vec<Option<R>> = pieces.into_iter().map(|piece| Some(piece.1)).collect();
+        order.into_iter().filter_map(|place| results[place].take()).collect()
     }
 }
 
-/// Inserts a number into an ascending list, of which it belongs near the end. Returns where.
-fn insert(numbers: &mut Vec<usize>, number: usize) -> usize {
-    let at = numbers.iter().rposition(|earlier| *earlier < number).map_or(0, |earlier| earlier + 1);
-    numbers.insert(at, number);
-    at
+/// The places of numbers, none of which is there twice, in the order of the numbers.
+fn ascending(numbers: Vec<usize>) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..numbers.len()).collect();
+    places.sort_unstable_by_key(|&place| numbers[place]);
+    places
 }
 
 /// Does a job in about twice as many pieces, and in more if other threads take some.

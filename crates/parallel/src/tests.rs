@@ -3,6 +3,7 @@
 use super::*;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 /// Runs a test with pools of one to eight threads.
@@ -169,5 +170,83 @@ fn join_returns_both_results() {
     with_threads(|| {
         let text = String::from("a");
         assert_eq!(join(|| text.clone() + "b", || text.len()), ("ab".to_owned(), 1));
+    });
+}
+
+#[test]
+fn many_small_pieces_are_put_in_order_once() {
+    let pool = rayon_core::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let start = std::time::Instant::now();
+    let count = 1usize << 18;
+    let pieces = pool.install(|| {
+        let numbers = (0..count).into_par_iter().with_max_len(1);
+        numbers.fold_pieces(Vec::new, |piece, number| piece.push([number; 8]))
+    });
+    assert!(pieces.iter().flatten().map(|item| item[0]).eq(0..count));
+    // To insert each into an ordered list takes minutes.
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+#[test]
+fn items_without_bytes_are_counted_and_written() {
+    with_threads(|| {
+        for count in COUNTS {
+            let nothing = vec![(); count];
+            assert_eq!(nothing.par_iter().map(|item| *item).collect(), nothing);
+            assert_eq!(nothing.par_iter().enumerate().map(|(number, ())| number).collect().len(), count);
+            assert_eq!((0..count).into_par_iter().map(drop).collect(), nothing);
+            assert_eq!(nothing.into_par_iter().filter(|()| true).count(), count);
+        }
+    });
+}
+
+#[test]
+fn loops_run_inside_of_loops_and_outside_of_pools() {
+    let row = |row: usize| {
+        let products = (0..50usize).into_par_iter().map(move |column| row * column);
+        let texts = || (0..9usize).into_par_iter().map(|n| n.to_string()).collect();
+        let (sum, texts) = join(|| products.sum(), texts);
+        (sum, texts.len())
+    };
+    let table = || (0..70usize).into_par_iter().map(row);
+    let expected: Vec<(usize, usize)> = (0..70).map(|row| (row * 49 * 50 / 2, 9)).collect();
+    assert_eq!(table().collect(), expected);
+    with_threads(|| assert_eq!(table().collect(), expected));
+}
+
+/// Counts how many of it there are.
+struct Counted<'c>(&'c AtomicUsize);
+
+impl<'c> Counted<'c> {
+    fn new(alive: &'c AtomicUsize) -> Self {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Counted(alive)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn each_item_is_dropped_once_and_a_panic_drops_none_twice() {
+    let alive = AtomicUsize::new(0);
+    with_threads(|| {
+        let make = |_| Counted::new(&alive);
+        let all = (0..1000usize).into_par_iter().map(make).collect();
+        assert_eq!((all.len(), alive.load(Ordering::Relaxed)), (1000, 1000));
+        let half = all.into_par_iter().enumerate().filter(|(n, _)| n % 2 == 0).collect();
+        assert_eq!((half.len(), alive.load(Ordering::Relaxed)), (500, 500));
+        drop(half);
+        assert_eq!(alive.load(Ordering::Relaxed), 0);
+        let fail = || {
+            let failing = |n| if n == 500 { panic!("500") } else { Counted::new(&alive) };
+            (0..1000usize).into_par_iter().map(failing).collect().len()
+        };
+        assert!(std::panic::catch_unwind(fail).is_err());
+        // What was written stays, and nothing was counted down twice.
+        assert!(alive.swap(0, Ordering::Relaxed) < 1000);
     });
 }
