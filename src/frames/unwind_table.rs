@@ -11,6 +11,7 @@
 
 use super::eh_frame::{Fde, FileFrames, FrameSection, Frames, is_live};
 use crate::arch::Target;
+use crate::arch::relocation::{RelocBase, RelocExpr};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::Rela;
 use crate::ids::{FileId, SymbolId};
@@ -310,7 +311,7 @@ impl<'a> Part<'a> {
                 if !is_live(sections, fde) || fde.is_empty {
                     continue;
                 }
-                match self.add(link, (file, row), section, fde, &mut reader) {
+                match self.add(link, (file, row), (frames, section), fde, &mut reader) {
                     Ok(function) => self.functions.push(function),
                     Err(reason) => self.kept.push((reason, file, row)),
                 }
@@ -323,7 +324,7 @@ impl<'a> Part<'a> {
         &mut self,
         link: &Resolved<'_, T>,
         (file, row): (FileId, u32),
-        section: &FrameSection<'_, T::E>,
+        (frames, section): (&FileFrames<'_, T::E>, &FrameSection<'_, T::E>),
         fde: &Fde,
         reader: &mut CfiReader<'a>,
     ) -> Result<TabledFunction, Stays> {
@@ -340,6 +341,10 @@ impl<'a> Part<'a> {
         }
         let own = &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize];
         let has_lsda = expect_pointers(link, section, own, &head)?;
+        let cie = &frames.cies[fde.cie as usize];
+        if cie.end_relocation - cie.first_relocation != u32::from(head.personality.is_some()) {
+            return Err(Stays::Relocations);
+        }
         let personality = match head.personality {
             Some(pointer) => Some(self.personality(link, file, section, fde, &pointer)?),
             None => None,
@@ -379,7 +384,8 @@ impl<'a> Part<'a> {
         let at = frames.partition_point(|relocation| relocation.r_offset.get() < pointer.offset as u64);
         let relocation =
             frames.get(at).filter(|relocation| relocation.r_offset.get() == pointer.offset as u64);
-        let relocation = relocation.filter(|_| is_fixed(link, pointer)).ok_or(Stays::Relocations)?;
+        let relocation = relocation.filter(|relocation| is_fixed(link, pointer, relocation));
+        let relocation = relocation.ok_or(Stays::Relocations)?;
         let indirect = pointer.encoding.is_indirect();
         let symbol = link.objects[file.index()].symbol_id(relocation.symbol());
         let key = (symbol, relocation.r_addend.get(), indirect);
@@ -397,7 +403,7 @@ fn expect_pointers<T: Target>(
 ) -> Result<bool, Stays> {
     let code = Pointer { offset: 0, encoding: head.encoding };
     let [first, rest @ ..] = relocations else { return Err(Stays::Relocations) };
-    if first.symbol() == 0 || !is_fixed(link, &code) {
+    if first.symbol() == 0 || !is_fixed(link, &code, first) {
         return Err(Stays::Relocations);
     }
     match (rest, head.lsda) {
@@ -410,17 +416,25 @@ fn expect_pointers<T: Target>(
         }
         ([lsda], Some(pointer)) => {
             let in_place = lsda.r_offset.get() == pointer.offset as u64;
-            let direct = !pointer.encoding.is_indirect() && is_fixed(link, &pointer);
+            let direct = !pointer.encoding.is_indirect() && is_fixed(link, &pointer, lsda);
             if in_place && direct { Ok(true) } else { Err(Stays::Relocations) }
         }
         _ => Err(Stays::Relocations),
     }
 }
 
-/// Whether the dynamic linker has no part in a pointer: it counts from its own place, or the output has fixed
-/// addresses.
-fn is_fixed<T: Target>(link: &Inputs<'_, T>, pointer: &Pointer) -> bool {
-    pointer.encoding.application() == gimli::DW_EH_PE_pcrel || !link.config.is_position_independent()
+/// Whether a relocation makes a pointer that of its symbol, without the dynamic linker: it counts from its
+/// own place, or the output has fixed addresses.
+fn is_fixed<T: Target>(link: &Inputs<'_, T>, pointer: &Pointer, relocation: &Rela<T::E>) -> bool {
+    let base = match pointer.encoding.application() {
+        gimli::DW_EH_PE_pcrel => RelocBase::Place,
+        gimli::DW_EH_PE_absptr if !link.config.is_position_independent() => RelocBase::Zero,
+        _ => return false,
+    };
+    let width = super::eh_frame::encoded_width(pointer.encoding.0);
+    T::reloc_info(relocation.kind()).is_some_and(|info| {
+        info.expr == RelocExpr::Symbol && info.base == base && usize::from(info.size) == width
+    })
 }
 
 /// Whether a function of the table has language-specific data.

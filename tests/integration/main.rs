@@ -50,6 +50,7 @@ mod programs;
 mod proportion;
 mod proportion_debug;
 mod proportion_folding;
+mod proportion_frames;
 mod proportion_names;
 mod proportion_readers;
 mod proportion_scripts;

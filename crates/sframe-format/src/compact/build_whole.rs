@@ -52,7 +52,8 @@ impl Builder {
         for &(start, place) in self.places.iter().take_while(|&&(start, _)| start < function.size) {
             let Self { forms, rules, numbers, layouts, .. } = self;
             let number = forms.number(place, |Form { rules: found, layout }| {
-                let layout = layouts.intern(layout).0;
+                let words: Vec<u32> = layout.iter().copied().map(u32::from).collect();
+                let layout = layouts.intern(&words).0;
                 number(rules, numbers, RowRules { rules: *found, layout })
             });
             if self.rows.last().is_none_or(|&(_, last)| last != number) {
@@ -86,7 +87,7 @@ fn rules_of(abi: Abi, function: &NumberedFunction, start: u32, row: &CfiRow) -> 
     let layout =
         super::layout::bytes(&others, from_base, function.key_b, row.args_size).ok_or_else(refuse)?;
     let rules = UnwindRules { abi, signal: function.signal, rules: Rules::Frame(frame) };
-    Ok(Form { rules, layout: layout.into_iter().map(u32::from).collect() })
+    Ok(Form { rules, layout })
 }
 
 /// A rule of the return address or the frame pointer, if rules of rows have it.

@@ -13,8 +13,8 @@ use crate::rules::UnwindRules;
 pub(super) struct Form {
     /// The rules of the CFA, the return address and the frame pointer.
     pub rules: UnwindRules,
-    /// The bytes of the layout, one in each word.
-    pub layout: Vec<u32>,
+    /// The bytes of the layout.
+    pub layout: Vec<u8>,
 }
 
 /// The forms that a builder has made.

@@ -143,8 +143,9 @@ impl<'data> CfiReader<'data> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CfiHead, CfiReader};
+    use super::{CfiHead, CfiReader, CfiReason};
     use crate::abi::Abi;
+    use crate::cfi::CfiFunction;
     use alloc::vec::Vec;
 
     /// Adds a record with its length, padded to four bytes.
@@ -208,6 +209,56 @@ mod tests {
                 };
                 assert_eq!(read(&mut shared), read(&mut fresh), "{initial:x?} at {offset}");
             }
+        }
+    }
+
+    /// What the first FDE of a CIE says.
+    fn read(initial: &[u8], instructions: &[u8]) -> Result<CfiFunction, CfiReason> {
+        let (bytes, offsets) = of_one_cie(initial, &[instructions]);
+        let mut reader = CfiReader::new(Abi::Amd64, &bytes, 0);
+        reader.read(offsets[0]).map(|entry| entry.expect("an FDE").function.clone())
+    }
+
+    /// Readers disagree about where the FDEs of such a CIE begin.
+    #[test]
+    fn cies_move_nowhere() {
+        let set_loc = [&[gimli::DW_CFA_set_loc.0][..], &[0; 4]].concat();
+        for moves in [b"\x41", b"\x02\x01".as_slice(), &set_loc] {
+            assert_eq!(read(moves, b"\x41\x0e\x10"), Err(CfiReason::CieMoves));
+            let in_fde = read(b"", moves).map(|function| function.rows.len());
+            assert_eq!(in_fde, if moves == set_loc { Err(CfiReason::Absolute) } else { Ok(1) });
+        }
+    }
+
+    /// A section of such entries would take memory or time by the square of its size.
+    #[test]
+    fn entries_that_no_compiler_writes_are_refused() {
+        let push = |register: u16| [0x05, 0x80 | register as u8, (register >> 7) as u8, 1];
+        let pushes = |count: u16| (32..32 + count).flat_map(push).collect::<Vec<u8>>();
+        assert!(read(b"", &pushes(40)).is_ok());
+        assert!(matches!(read(b"", &pushes(60)), Err(CfiReason::Malformed(_))));
+        let same = |count: usize| [0x0e, 16].repeat(count);
+        assert!(read(b"", &same(1 << 14)).is_ok());
+        assert_eq!(read(b"", &same((1 << 14) + 1)), Err(CfiReason::Long));
+        assert!(read(&[0; 1000], b"").is_ok());
+        assert!(matches!(read(&[0; 1100], b""), Err(CfiReason::Malformed(_))));
+        let mut long = Vec::new();
+        record(
+            &mut long,
+            &[&b"\0\0\0\0\x01z"[..], &[b'S'; 32], b"R\0\x01\x78\x10\x01\x1b\x0c\x07\x08"].concat(),
+        );
+        let offset = long.len();
+        let to_cie = (offset as u32 + 4).to_le_bytes();
+        record(&mut long, &[&to_cie[..], &[0; 4], &20u32.to_le_bytes(), &[0]].concat());
+        assert!(matches!(CfiReader::new(Abi::Amd64, &long, 0).read(offset), Err(CfiReason::Malformed(_))));
+    }
+
+    #[test]
+    fn functions_have_sixteen_mebibytes_at_most() {
+        for (size, is_read) in [(1 << 24, true), ((1 << 24) + 1, false), (u32::MAX, false)] {
+            let (bytes, offsets) = section(&[(size, 1)]);
+            let read = CfiReader::new(Abi::Amd64, &bytes, 0).read(offsets[0]).map(drop);
+            assert_eq!(read, if is_read { Ok(()) } else { Err(CfiReason::Size) });
         }
     }
 

@@ -15,6 +15,12 @@ use super::records::{Record, Records, record_at};
 use crate::abi::Abi;
 use crate::endian::Endian;
 
+/// The largest number of letters that the augmentation of a CIE may have, and of bytes that its instructions
+/// may take. Compilers write eight and some twenty. Each FDE reads its CIE again, so with longer ones a
+/// section would take time by the square of its size.
+const MOST_LETTERS: usize = 32;
+const MOST_INITIAL: usize = 1 << 10;
+
 /// A part of the section.
 pub(super) type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
 
@@ -184,7 +190,7 @@ impl<'data> Frames<'data> {
         if !matches!(version, 1 | 3 | 4) {
             return Err(Error::UnknownVersion(version.into()));
         }
-        let augmentation = rest.read_null_terminated_slice()?.slice();
+        let augmentation = letters(&mut rest)?;
         if self.debug && version == 4 {
             let address_size = rest.read_u8()?;
             let segment_size = rest.read_u8()?;
@@ -224,6 +230,9 @@ impl<'data> Frames<'data> {
             rest.truncate(length)?;
         }
         cie.read_letters(letters, rest, |part| self.offset_of(part))?;
+        if cie.instructions.len() > MOST_INITIAL {
+            return Err(Error::TooManyRegisterRules);
+        }
         Ok(cie)
     }
 
@@ -279,6 +288,14 @@ impl<'data> Cie<'data> {
         }
         Ok(())
     }
+}
+
+/// Reads the letters of an augmentation, up to their 0.
+fn letters<'data>(input: &mut Slice<'data>) -> Result<&'data [u8], Error> {
+    let letters = input.slice().iter().take(MOST_LETTERS + 1).position(|&byte| byte == 0);
+    let letters = input.split(letters.ok_or(Error::UnknownAugmentation)?)?;
+    input.skip(1)?;
+    Ok(letters.slice())
 }
 
 /// Reads a number in the format of an encoding, no matter what it counts from.

@@ -10,7 +10,8 @@ use crate::abi::Register;
 pub enum CfiReason {
     /// It or its CIE is malformed, or contains unknown instructions or augmentations.
     Malformed(alloc::string::String),
-    /// It covers more than 4 GiB.
+    /// It covers more than 16 MiB. Each 64 KiB take an entry of a table, so sizes that can hardly be true are
+    /// not believed.
     Size,
     /// The CIE is of a rare kind: GCC 2's, or for tagged frames.
     Augmentation,
@@ -28,13 +29,17 @@ pub enum CfiReason {
     ArgsSize,
     /// An instruction names an address (`DW_CFA_set_loc`).
     Absolute,
+    /// Instructions of the CIE move to another address, which readers disagree about.
+    CieMoves,
+    /// It has more instructions than functions have.
+    Long,
 }
 
 impl fmt::Display for CfiReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(error) => write!(f, "it cannot be read: {error}"),
-            Self::Size => f.pad("it covers more than 4 GiB"),
+            Self::Size => f.pad("it covers more than 16 MiB"),
             Self::Augmentation => f.pad("its CIE has a rare augmentation"),
             Self::ReturnColumn(column) => write!(f, "the return address is in column {column}"),
             Self::CfaExpression => f.pad("a CFA is an expression, or undefined"),
@@ -43,6 +48,8 @@ impl fmt::Display for CfiReason {
             Self::Outermost => f.pad("the return address is undefined"),
             Self::ArgsSize => f.pad("arguments' sizes are remembered with the rules"),
             Self::Absolute => f.pad("an instruction names an address"),
+            Self::CieMoves => f.pad("instructions of its CIE move to another address"),
+            Self::Long => f.pad("it has more than 16384 instructions"),
         }
     }
 }

@@ -10,8 +10,9 @@
 //!
 //! To read an FDE is then one look-up for each instruction, and only an instruction that nobody met in that
 //! state is executed. A state also knows the state that `DW_CFA_restore_state` leads back to: that of the
-//! instruction that remembered it. The memory for states is bounded, because a file may have any number of
-//! them on purpose.
+//! instruction that remembered it. A file may have any number of states on purpose, and each holds all rules.
+//! So the memory for states is bounded, and an FDE is refused that has far more instructions or rules than
+//! functions have. That depends on nothing but the FDE, or outputs would depend on what was read before.
 
 use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hash, Hasher};
@@ -28,8 +29,16 @@ use super::rows::{Rules, SIGNED, State};
 use crate::abi::{Abi, Register};
 use crate::cfi::{CfiRow, CfiRows, NumberedFunction, Saved};
 
-/// When there are more states, all are forgotten before the next FDE. Tests see that happen.
-const MOST_STATES: usize = if cfg!(test) { 1 << 10 } else { 1 << 16 };
+/// When there are more states, or more steps from one to another, all are forgotten before the next FDE.
+/// Tests see that happen.
+const MOST_STATES: usize = if cfg!(test) { 1 << 10 } else { 1 << 15 };
+const MOST_STEPS: usize = 8 * MOST_STATES;
+/// The largest number of instructions of an FDE that change its state.
+const MOST_INSTRUCTIONS: usize = 1 << 14;
+/// The largest number of registers that have rules at a time. A table has room for 34.
+const MOST_RULES: usize = 48;
+/// The largest number of bytes that an FDE may cover.
+const MOST_BYTES: u64 = 1 << 24;
 
 /// The rules of all registers, ascending by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -134,7 +143,10 @@ impl<'data> CfiStates<'data> {
     pub fn read(&mut self, head: &CfiHead<'data>, function: &mut NumberedFunction) -> Result<(), CfiReason> {
         let (frames, fde) = (&head.frames, &head.fde);
         function.rows.clear();
-        function.size = u32::try_from(fde.size).map_err(|_| CfiReason::Size)?;
+        if fde.size > MOST_BYTES {
+            return Err(CfiReason::Size);
+        }
+        function.size = fde.size as u32;
         (function.signal, function.key_b) = (fde.cie.signal, fde.cie.key_b);
         let column = fde.cie.return_address.0;
         if u32::from(column) != self.abi.return_address() {
@@ -143,13 +155,14 @@ impl<'data> CfiStates<'data> {
         if fde.cie.unusual || (fde.cie.key_b && !self.abi.is_aarch64()) {
             return Err(CfiReason::Augmentation);
         }
-        let mut at = self.points.begin(frames, &fde.cie).map_err(malformed)?;
-        let mut start = 0;
+        let mut at = self.points.begin(frames, &fde.cie)?;
+        let (mut start, mut left) = (0, MOST_INSTRUCTIONS);
         let mut instructions = Instructions::new(frames, &fde.cie, fde.instructions);
         loop {
             let bytes = instructions.rest();
             match instructions.next().map_err(malformed)? {
                 None => break,
+                Some(Instruction::Plain(CallFrameInstruction::Nop)) => {}
                 Some(Instruction::Plain(CallFrameInstruction::AdvanceLoc { delta })) => {
                     let next = u64::from(delta).checked_mul(fde.cie.code_alignment);
                     let next = next.and_then(|delta| delta.checked_add(start));
@@ -163,6 +176,7 @@ impl<'data> CfiStates<'data> {
                     return Err(CfiReason::Absolute);
                 }
                 Some(instruction) => {
+                    left = left.checked_sub(1).ok_or(CfiReason::Long)?;
                     let bytes = &bytes[..bytes.len() - instructions.rest().len()];
                     at = self.points.step(at, bytes, instruction).map_err(malformed)?;
                 }
@@ -192,13 +206,13 @@ impl<'data> CfiStates<'data> {
 
 impl<'data> Points<'data> {
     /// Where the FDEs of a CIE begin.
-    fn begin(&mut self, frames: &Frames<'data>, cie: &Cie<'data>) -> Result<u32, Error> {
-        let key = (cie.data_alignment, cie.instructions.slice());
-        if let Some(&at) = self.begins.get(&key).filter(|_| self.points.len() <= MOST_STATES) {
-            return Ok(at);
-        }
-        if self.points.len() > MOST_STATES {
+    fn begin(&mut self, frames: &Frames<'data>, cie: &Cie<'data>) -> Result<u32, CfiReason> {
+        if self.points.len() > MOST_STATES || self.steps.len() > MOST_STEPS {
             *self = Self::default();
+        }
+        let key = (cie.data_alignment, cie.instructions.slice());
+        if let Some(&at) = self.begins.get(&key) {
+            return Ok(at);
         }
         let (data_alignment, state) = (cie.data_alignment, State::new(All::default()));
         let number = self.cie(OfCie { data_alignment, initial: None });
@@ -207,17 +221,12 @@ impl<'data> Points<'data> {
         let mut instructions = Instructions::new(frames, cie, cie.instructions);
         loop {
             let bytes = instructions.rest();
-            let Some(instruction) = instructions.next()? else { break };
-            // A CIE has no place that could advance.
-            let is_location = matches!(
-                instruction,
-                Instruction::Plain(
-                    CallFrameInstruction::AdvanceLoc { .. } | CallFrameInstruction::SetLoc { .. }
-                )
-            );
-            if !is_location {
-                at = self.step(at, &bytes[..bytes.len() - instructions.rest().len()], instruction)?;
+            let Some(instruction) = instructions.next().map_err(malformed)? else { break };
+            if moves(&instruction) {
+                return Err(CfiReason::CieMoves);
             }
+            let bytes = &bytes[..bytes.len() - instructions.rest().len()];
+            at = self.step(at, bytes, instruction).map_err(malformed)?;
         }
         let number = self.cie(OfCie { data_alignment, initial: Some(at) });
         let first = Point { cie: number, ..self.points[at as usize].1.clone() };
@@ -279,6 +288,9 @@ impl<'data> Points<'data> {
                 let mut next = point.clone();
                 let initial = initial.map(|initial| &self.points[initial as usize].1.state);
                 next.state.apply(other, initial, data_alignment)?;
+                if next.state.rules().0.len() > MOST_RULES {
+                    return Err(Error::TooManyRegisterRules);
+                }
                 next
             }
         };
@@ -302,6 +314,13 @@ impl<'data> Points<'data> {
         table.insert_unique(hash, number, |&number| points[number as usize].0);
         number
     }
+}
+
+/// Whether an instruction moves to another address. In a CIE, libgcc then begins the FDE's rows there, and
+/// others begin them where the function does.
+fn moves(instruction: &Instruction) -> bool {
+    use CallFrameInstruction::{AdvanceLoc, SetLoc};
+    matches!(instruction, Instruction::Plain(AdvanceLoc { .. } | SetLoc { .. }))
 }
 
 /// Reads all of a row but its start.
