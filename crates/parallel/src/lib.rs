@@ -147,8 +147,8 @@ impl<S: Source, T: Steps<S::Item>> Chain<S, T> {
         self
     }
 
-    /// Makes no piece of more items than this, for items that are much work. Where there is one thread, there is
-    /// one piece.
+    /// Makes no piece of more items than this, for items that are much work. Where there is one thread, there
+    /// is one piece.
     pub fn with_max_len(mut self, count: usize) -> Self {
         self.limits.most = count;
         self
