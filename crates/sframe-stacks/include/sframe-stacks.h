@@ -42,7 +42,8 @@ typedef struct sframe_tracker_options {
     uint64_t most_bytes; /* bytes of these files; 0: no bound */
 } sframe_tracker_options;
 
-/* A tracker without processes. `options` may be null. Null: EINVAL, the machine has no SFrame. */
+/* A tracker without processes. `options` may be null. Null: EINVAL, the machine has no SFrame, or this version
+ * does not know a flag. */
 sframe_tracker *sframe_tracker_begin(const sframe_tracker_options *options);
 
 /* Ends a tracker with all it has. It may be null. */
@@ -241,8 +242,8 @@ typedef struct sframe_sample {
 typedef int sframe_sample_callback(const sframe_sample *sample, void *arg);
 
 /* Handles what there is, without waiting for more. The callback may be null. Samples come one reading late,
- * since those of other processors may be earlier. Returns 0, or what the callback returned; -1: ESRCH, the
- * processes have ended, and all samples have been passed on. */
+ * since those of other processors may be earlier. Returns 0, or what the callback returned (-1 would
+ * look like an error); -1: ESRCH, the processes have ended, and all samples have been passed on. */
 int sframe_live_read(sframe_live *live, sframe_sample_callback *callback, void *arg);
 
 /* Ends a recording, and passes on what is left; a result of the callback other than 0 drops the rest. It may
@@ -293,7 +294,8 @@ typedef struct sframe_module {
     uint32_t file;       /* number of the file */
 } sframe_module;
 
-/* Calls back for each mapping of code of a file in a process, by address. -1: ESRCH. */
+/* Calls back for each mapping of code of a file in a process, by address. -1: ESRCH; EINVAL, there is no
+ * callback. */
 int sframe_tracker_modules(sframe_tracker *tracker, uint32_t pid,
                            int (*callback)(const sframe_module *module, void *arg), void *arg);
 

@@ -18,9 +18,50 @@ const NAME: usize = 16;
 pub struct Live {
     tracker: *mut Tracker,
     recorder: Recorder,
-    /// The stacks of one record, and how many of them are those of the last one.
+    stacks: Stacks,
+}
+
+/// The stacks of one record. There are several if the kernel has recorded the user's part of several samples
+/// at once, and a callback may want no more between them.
+#[derive(Default)]
+struct Stacks {
     taken: Vec<Taken>,
+    /// How many of them are those of the last record. The others are memory for the next.
     count: usize,
+    /// The one that the callback gets next.
+    next: usize,
+}
+
+impl Stacks {
+    fn clear(&mut self) {
+        (self.count, self.next) = (0, 0);
+    }
+
+    fn push(&mut self, stack: &Stack<'_>) {
+        if self.taken.len() == self.count {
+            self.taken.push(Taken::default());
+        }
+        self.taken[self.count].set(stack);
+        self.count += 1;
+    }
+
+    /// Passes stacks on until the callback wants no more.
+    ///
+    /// # Safety
+    /// `callback` may be called with `arg`.
+    unsafe fn pass_on(&mut self, callback: Option<Take>, arg: *mut c_void) -> c_int {
+        let Some(callback) = callback else { return 0 };
+        while self.next < self.count {
+            let sample = &raw const self.taken[self.next].sample;
+            self.next += 1;
+            // SAFETY: as the caller says.
+            let said = unsafe { callback(sample, arg) };
+            if said != 0 {
+                return said;
+            }
+        }
+        0
+    }
 }
 
 /// A sample, with its frames for C.
@@ -133,6 +174,9 @@ unsafe fn request(options: *const Options) -> Option<Request> {
         let group = text(options.cgroup);
         (options, pids, group)
     };
+    if options.reserved != 0 {
+        return None;
+    }
     let target = match (options.flags, pids, group) {
         (ALL, [], None) => Target::Machine,
         (0, [_, ..], None) => Target::Processes(pids.to_vec()),
@@ -159,7 +203,7 @@ pub unsafe extern "C" fn sframe_live_begin(tracker: *mut Tracker, options: *cons
         // SAFETY: as the caller says.
         .and_then(|request| unsafe { &mut *tracker }.record(&request).map_err(|refusal| refusal.code));
     match begun {
-        Ok(recorder) => Box::into_raw(Box::new(Live { tracker, recorder, taken: Vec::new(), count: 0 })),
+        Ok(recorder) => Box::into_raw(Box::new(Live { tracker, recorder, stacks: Stacks::default() })),
         Err(code) => {
             fail(code);
             std::ptr::null_mut()
@@ -186,14 +230,10 @@ pub unsafe extern "C" fn sframe_live_fd(live: *const Live) -> c_int {
 impl Live {
     /// Handles the next record. Returns whether there was one.
     fn step(&mut self, tracker: &mut Tracker) -> bool {
-        self.count = 0;
-        let (taken, count) = (&mut self.taken, &mut self.count);
+        self.stacks.clear();
+        let stacks = &mut self.stacks;
         let told = self.recorder.step(&mut tracker.session, &mut |stack| {
-            if taken.len() == *count {
-                taken.push(Taken::default());
-            }
-            taken[*count].set(stack);
-            *count += 1;
+            stacks.push(stack);
             tracker.end = Some(stack.end);
             tracker.rooted += u64::from(stack.end.is_rooted());
             tracker.stacks += 1;
@@ -210,18 +250,14 @@ impl Live {
     /// The tracker is valid, and `callback` may be called with `arg`.
     unsafe fn pass_on(&mut self, callback: Option<Take>, arg: *mut c_void) -> c_int {
         let tracker = self.tracker;
-        // SAFETY: as the caller says. The borrow ends before the first callback.
-        while self.step(unsafe { &mut *tracker }) {
-            let Some(callback) = callback else { continue };
-            for taken in &self.taken[..self.count] {
-                // SAFETY: as the caller says.
-                let said = unsafe { callback(&raw const taken.sample, arg) };
-                if said != 0 {
-                    return said;
-                }
+        loop {
+            // SAFETY: as the caller says.
+            let said = unsafe { self.stacks.pass_on(callback, arg) };
+            // SAFETY: as the caller says. The borrow ends before the next callback.
+            if said != 0 || !self.step(unsafe { &mut *tracker }) {
+                return said;
             }
         }
-        0
     }
 }
 
@@ -281,4 +317,47 @@ pub unsafe extern "C" fn sframe_live_counts(live: *const Live, numbers: *mut Num
     let value = Numbers { size: size_of::<Numbers>(), samples: progress.samples, lost: progress.lost };
     // SAFETY: as the caller says.
     unsafe { fill(numbers, &value) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CSample, Stacks};
+    use stacks::session::Stack;
+    use stacks::statistics::End;
+    use std::ffi::{c_int, c_void};
+
+    unsafe extern "C" fn take(sample: *const CSample, arg: *mut c_void) -> c_int {
+        // SAFETY: the test passes a list.
+        let (sample, seen) = unsafe { (&*sample, &mut *arg.cast::<Vec<u32>>()) };
+        seen.push(sample.tid);
+        c_int::from(sample.tid != 2)
+    }
+
+    #[test]
+    fn a_callback_that_wants_no_more_gets_the_others_of_a_record_later() {
+        let stack = |tid| Stack {
+            event: 0,
+            pid: 1,
+            tid,
+            process: b"a name of more than sixteen bytes",
+            thread: b"",
+            cpu: None,
+            time: None,
+            period: 1,
+            frames: &[],
+            end: End::Root,
+            in_kernel: false,
+        };
+        let (mut stacks, mut seen) = (Stacks::default(), Vec::<u32>::new());
+        let list = (&raw mut seen).cast();
+        for round in 0..2 {
+            stacks.clear();
+            (1..=3).for_each(|tid| stacks.push(&stack(tid)));
+            // SAFETY: the callback takes a list.
+            let said: [c_int; 3] = [(); 3].map(|()| unsafe { stacks.pass_on(Some(take), list) });
+            assert_eq!(said, [1, 1, 0], "the second one ends nothing");
+            assert_eq!(seen.len(), 3 * (round + 1));
+        }
+        assert_eq!(seen, [1, 2, 3, 1, 2, 3]);
+    }
 }

@@ -74,9 +74,10 @@ pub unsafe extern "C" fn sframe_tracker_names(
     tracker: *mut Tracker,
     frame: *const CFrame,
     inlined: c_int,
-    callback: unsafe extern "C" fn(name: *const CName, arg: *mut c_void) -> c_int,
+    callback: Option<unsafe extern "C" fn(name: *const CName, arg: *mut c_void) -> c_int>,
     arg: *mut c_void,
 ) -> c_int {
+    let Some(callback) = callback else { return fail(libc::EINVAL) };
     // SAFETY: as the caller says. The borrow ends before the first callback.
     let names = unsafe { (&mut *tracker).names(&of_c(&*frame), inlined != 0) };
     for name in &names {
@@ -131,9 +132,10 @@ pub struct CModule {
 pub unsafe extern "C" fn sframe_tracker_modules(
     tracker: *mut Tracker,
     pid: u32,
-    callback: unsafe extern "C" fn(module: *const CModule, arg: *mut c_void) -> c_int,
+    callback: Option<unsafe extern "C" fn(module: *const CModule, arg: *mut c_void) -> c_int>,
     arg: *mut c_void,
 ) -> c_int {
+    let Some(callback) = callback else { return fail(libc::EINVAL) };
     // SAFETY: as the caller says. The borrow ends before the first callback.
     let modules: Option<Vec<CModule>> = unsafe { &*tracker }.session.modules(pid).map(|modules| {
         let of = |module: &sframe_format::Module<_>| CModule {

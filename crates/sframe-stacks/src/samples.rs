@@ -289,6 +289,9 @@ pub unsafe extern "C" fn sframe_tracker_perf_record(
     callback: Option<Take>,
     arg: *mut c_void,
 ) -> c_int {
+    if attr.is_null() {
+        return fail(libc::EINVAL);
+    }
     // SAFETY: as the caller says. Every attribute has its first fields.
     let (attribute, record, endian) = unsafe {
         let length = attr.add(4).cast::<u32>().read_unaligned();

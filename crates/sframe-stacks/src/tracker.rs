@@ -21,6 +21,9 @@ const FRAME_POINTERS: u32 = 2;
 const EXECUTABLE: u32 = 1;
 const INODE: u32 = 2;
 
+/// How many processes that have ended stay, for the samples that still come.
+const MOST_ENDED: usize = 64;
+
 /// `sframe_tracker` in C.
 pub struct Tracker {
     pub(crate) session: Session,
@@ -47,13 +50,29 @@ impl Tracker {
     pub(crate) fn told(&mut self, told: Told) {
         match told {
             Told::Executed(pid) => self.namer.forget(pid),
-            Told::Ended(pid) => self.ended.push_back(pid),
+            Told::Ended(pid) => {
+                self.ended.push_back(pid);
+                self.forget_ended();
+            }
             Told::Other => {}
         }
-        while let Some(&pid) = self.ended.front().filter(|&&pid| !self.session.knows(pid)) {
+    }
+
+    /// Forgets processes of which the session takes no samples any more. For each that ends, it looks at two
+    /// of the oldest. A process whose first thread has ended may go on with others for days, so it goes
+    /// behind those that are gone.
+    fn forget_ended(&mut self) {
+        for _ in 0..2 {
+            if self.ended.len() <= MOST_ENDED {
+                return;
+            }
+            let Some(pid) = self.ended.pop_front() else { return };
+            if self.session.knows(pid) {
+                self.ended.push_back(pid);
+                continue;
+            }
             self.session.forget(pid);
             self.namer.forget(pid);
-            self.ended.pop_front();
         }
     }
 }
@@ -78,8 +97,11 @@ pub struct Options {
 pub unsafe extern "C" fn sframe_tracker_begin(options: *const Options) -> *mut Tracker {
     // SAFETY: as the caller says.
     let options = unsafe { sized(options) };
-    let flags = options.as_ref().map_or(0, |options| options.flags);
-    let Some(abi) = abi_of(options.as_ref().map_or(0, |options| options.machine)) else {
+    let (flags, reserved) = options.as_ref().map_or((0, 0), |options| (options.flags, options.reserved));
+    // Later versions may give these a meaning.
+    let is_known = flags & !(RECORDED | FRAME_POINTERS) == 0 && reserved == 0;
+    let abi = abi_of(options.as_ref().map_or(0, |options| options.machine));
+    let Some(abi) = abi.filter(|_| is_known) else {
         fail(libc::EINVAL);
         return std::ptr::null_mut();
     };
@@ -306,4 +328,34 @@ pub unsafe extern "C" fn sframe_tracker_counts(tracker: *const Tracker, numbers:
     };
     // SAFETY: as the caller says.
     unsafe { fill(numbers, &value) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, Kernel, Namer, Session, Settings, Tracker};
+    use std::collections::VecDeque;
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_lets_others_be_forgotten() {
+        let mut tracker = Tracker {
+            session: Session::new(sframe_format::Abi::Amd64, Settings::default()),
+            namer: Namer::default(),
+            kernel: Kernel::default(),
+            end: None,
+            frames: Vec::new(),
+            stacks: 0,
+            rooted: 0,
+            ended: VecDeque::new(),
+        };
+        let forked = |pid, tid| Event::Forked { pid, tid, parent: 1, parent_tid: 1, before: false };
+        tracker.tell(&forked(7, 7));
+        tracker.tell(&Event::Forked { pid: 7, tid: 8, parent: 7, parent_tid: 7, before: false });
+        tracker.tell(&Event::Exited { pid: 7, tid: 7 });
+        for pid in 1000..3000 {
+            tracker.tell(&forked(pid, pid));
+            tracker.tell(&Event::Exited { pid, tid: pid });
+        }
+        assert!(tracker.session.knows(7) && tracker.ended.contains(&7));
+        assert!(tracker.ended.len() < 200, "{}", tracker.ended.len());
+    }
 }

@@ -262,7 +262,7 @@ fn addresses_of_a_process_that_runs_have_names() {
             assert_eq!(found, 0);
         }
         sframe_tracker_place(tracker.0, pid, here + 1, 1, &raw mut frame);
-        sframe_tracker_names(tracker.0, &raw const frame, 0, name, (&raw mut names).cast());
+        sframe_tracker_names(tracker.0, &raw const frame, 0, Some(name), (&raw mut names).cast());
     }
     assert_eq!((asked, frame.place, frame.returns), (1, 0, 1));
     let [(function, flags, offset)] = &names[..] else { panic!("{names:?}") };
@@ -322,6 +322,35 @@ fn structures_have_the_size_that_the_caller_says() {
     // SAFETY: no more is written than the first word says.
     unsafe { sframe_tracker_counts(tracker.0, numbers.as_mut_ptr().cast()) };
     assert_eq!(numbers, [24, 1, 1, 99, 99]);
+}
+
+/// The number of the last error.
+fn errno() -> c_int {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+#[test]
+fn flags_of_later_versions_and_calls_without_a_callback_are_refused() {
+    let options = |flags: u32, reserved: u16| {
+        let (size, root) = (size_of::<Newer>(), null());
+        Newer { size, flags, machine: X86_64, reserved, root, most_files: 0, most_bytes: 0, unknown: 0 }
+    };
+    for options in [options(4, 0), options(1 << 31, 0), options(0, 1)] {
+        // SAFETY: the structure begins as that of the header.
+        assert!(unsafe { sframe_tracker_begin((&raw const options).cast()) }.is_null());
+        assert_eq!(errno(), libc::EINVAL);
+    }
+    let tracker = tracker(1, 0);
+    let frame = CFrame::default();
+    // SAFETY: the tracker and the frame are valid.
+    let said = unsafe {
+        [
+            sframe_tracker_names(tracker.0, &raw const frame, 0, None, null_mut()),
+            sframe_tracker_modules(tracker.0, PID, None, null_mut()),
+            sframe_tracker_perf_record(tracker.0, null(), null(), 0, None, null_mut()),
+        ]
+    };
+    assert_eq!((said, errno()), ([-1; 3], libc::EINVAL));
 }
 
 /// `sframe_live_options`.
