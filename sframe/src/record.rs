@@ -48,13 +48,13 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     }
     let (request, title) = request(&arguments.target);
     let mut rotation = Rotation::begin(arguments, &output, &title)?;
+    if rotation.is_some() {
+        rotate_by_signal();
+    }
     let plan = Plan::new(&output, None)?;
     let in_kernel = if arguments.bpf { in_kernel() } else { None };
     let profile = RefCell::new(Profile::new(plan.wants_addresses()));
     stop_by_signals();
-    if rotation.is_some() {
-        rotate_by_signal();
-    }
     let bar = progress_bar();
     let mut watch = |turn: &mut Turn<'_>| {
         let Progress { samples, lost, elapsed } = turn.progress;

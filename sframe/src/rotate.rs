@@ -4,7 +4,7 @@ use clap::Args;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The shortest time and the least size after which a file may follow another: each has a page of its own.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -63,6 +63,15 @@ impl When {
             Some(_) => Err("expected 64KB or more".into()),
             None => Err(wrong()),
         }
+    }
+
+    /// From when on the time of the next file counts, if the samples of the file before count from `begun`
+    /// and are set aside `now`. Times do not drift, unless the file was asked for before its time or has
+    /// taken longer than twice that.
+    pub fn next(self, begun: Instant, now: Instant) -> Instant {
+        let Self::Time(time) = self else { return now };
+        let passed = now.saturating_duration_since(begun);
+        if passed < time || passed / 2 >= time { now } else { begun + time }
     }
 }
 
@@ -149,6 +158,20 @@ mod tests {
         assert_eq!(When::parse("63KB").unwrap_err(), "expected 64KB or more");
         assert_eq!(parse_keep("3"), Ok(3));
         assert!(parse_keep("0").is_err() && parse_keep("few").is_err());
+    }
+
+    #[test]
+    fn times_count_from_when_the_samples_of_a_file_begin() {
+        let (begun, hour) = (Instant::now(), Duration::from_secs(3600));
+        let next = |when: When, minutes: u64| {
+            let passed = when.next(begun, begun + Duration::from_secs(60 * minutes)) - begun;
+            passed.as_secs() / 60
+        };
+        assert_eq!(next(When::Time(hour), 61), 60, "a file that is due");
+        assert_eq!(next(When::Time(hour), 10), 10, "a file that a signal asked for");
+        assert_eq!(next(When::Time(hour), 150), 150, "a file that took very long");
+        assert_eq!(next(When::Signal, 10), 10);
+        assert_eq!(next(When::parse("9999999999999999999s").unwrap(), 10), 10);
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! file. The frames get their names between samples, a few at a time, since names are in the files of the
 //! session. A thread of its own then writes the file, so that samples do not wait for a disk either. While a
 //! file is named or written, the next one is not due.
+//!
+//! No file takes the place of another one: not of one that another recording has written in the same second,
+//! nor of one from before the clock was set back.
 
 use super::args::{Record, StackOutput};
 use super::destination;
@@ -22,7 +25,7 @@ use stacks::write::Kept;
 use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long frames are named before samples have their turn again.
@@ -62,8 +65,13 @@ struct Naming {
 /// What the thread writes: a profile, to files with a stamp.
 struct Job {
     kept: Kept,
+    /// The files, without the stamp.
     output: StackOutput,
+    stamp: (String, u32),
 }
+
+/// How often another name is tried, if another program has taken the one that was free.
+const TRIES: usize = 8;
 
 impl Rotation {
     /// Prepares what `--rotate` asks for. `output`: the files, without stamps. `None`: it is not asked for.
@@ -113,8 +121,15 @@ impl Rotation {
 
     /// Does what is due between samples.
     pub fn turn(&mut self, turn: &mut Turn<'_>, profile: &RefCell<Profile>) {
-        while let Ok(result) = self.done.try_recv() {
-            self.take(result);
+        loop {
+            match self.done.try_recv() {
+                Ok(result) => self.take(result),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    self.lose_writer();
+                    break;
+                }
+            }
         }
         if self.naming.is_none() && self.writing == 0 && self.is_due(&profile.borrow()) {
             let next = Profile::new(profile.borrow().keeps_addresses());
@@ -154,11 +169,7 @@ impl Rotation {
         let now = stamp(SystemTime::now());
         let number = if now == self.stamp.0 { self.stamp.1 + 1 } else { 1 };
         let stamp = std::mem::replace(&mut self.stamp, (now, number));
-        self.begun = match self.when {
-            // Times do not drift, unless a file has taken longer than that.
-            When::Time(time) if self.begun.elapsed() < 2 * time => self.begun + time,
-            _ => Instant::now(),
-        };
+        self.begun = self.when.next(self.begun, Instant::now());
         let (names, namer, kernel) = (Names::default(), Namer::default(), Kernel::running());
         self.naming = Some(Naming { profile, names, namer, kernel, statistics, stamp });
     }
@@ -180,13 +191,16 @@ impl Rotation {
                 warn(&sentence);
             }
         }
-        let of = |path: &PathBuf| stamped(path, &stamp.0, stamp.1);
-        let mut output = self.output.clone();
-        (output.output, output.html) = (output.output.as_ref().map(of), output.html.as_ref().map(of));
-        match self.jobs.send(Job { kept, output }) {
+        match self.jobs.send(Job { kept, output: self.output.clone(), stamp }) {
             Ok(()) => self.writing += 1,
-            Err(_) => self.failed = Some(Problem::new("--rotate", "the thread that writes files has ended")),
+            Err(_) => self.lose_writer(),
         }
+    }
+
+    /// Notes that the thread that writes files has ended, which it does not do by itself.
+    fn lose_writer(&mut self) {
+        self.writing = 0;
+        self.failed = Some(Problem::new("--rotate", "the thread that writes files has ended"));
     }
 
     /// Notes what became of a file.
@@ -212,10 +226,11 @@ impl Rotation {
             self.set_aside(profile, recorded.statistics.clone(), recorded.events.clone());
             self.name(&recorded.files, None);
         }
-        while self.writing > 0
-            && let Ok(result) = self.done.recv()
-        {
-            self.take(result);
+        while self.writing > 0 {
+            match self.done.recv() {
+                Ok(result) => self.take(result),
+                Err(_) => self.lose_writer(),
+            }
         }
         match self.failed {
             Some(problem) => Err(Problem::new("--rotate", format!("a file is missing: {problem}"))),
@@ -227,16 +242,13 @@ impl Rotation {
 /// Writes files until nobody sends more, and removes those that are too many.
 fn write_files(jobs: &Receiver<Job>, done: &SyncSender<Result<String, Problem>>, keep: Option<usize>) {
     let mut written: VecDeque<Vec<PathBuf>> = VecDeque::new();
-    for Job { kept, output } in jobs {
-        let result = Plan::new(&output, None).and_then(|plan| {
-            let plan = plan.renamed();
-            write_kept(&plan, &kept)?;
-            let files: Vec<PathBuf> = plan.files().map(Path::to_owned).collect();
-            let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+    for job in jobs {
+        let (files, result) = write_job(&job);
+        drop(job);
+        // Of two files, one may be there where the other could not be written.
+        if files.iter().any(|path| is_there(path)) {
             written.push_back(files);
-            Ok(format!("{}: {}", names.join(" and "), summary(&kept.profile)))
-        });
-        drop(kept);
+        }
         while keep.is_some_and(|keep| written.len() > keep) {
             for path in written.pop_front().unwrap_or_default() {
                 // Somebody may have moved it away.
@@ -246,5 +258,76 @@ fn write_files(jobs: &Receiver<Job>, done: &SyncSender<Result<String, Problem>>,
         if done.send(result).is_err() {
             return;
         }
+    }
+}
+
+/// Writes the files of a job. Returns their names, and what to tell the user of them.
+fn write_job(Job { kept, output, stamp }: &Job) -> (Vec<PathBuf>, Result<String, Problem>) {
+    let mut tries = TRIES;
+    loop {
+        let named = free(output, stamp);
+        let result = Plan::new(&named, None).and_then(|plan| write_kept(&plan.renamed(), kept));
+        let written: Vec<PathBuf> = files(&named).cloned().collect();
+        // Of two files, the first may be this one's.
+        let is_taken = result.is_err() && matches!(&written[..], [only] if is_there(only));
+        if is_taken && tries > 0 {
+            tries -= 1;
+            continue;
+        }
+        let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
+        let said = result.map(|()| format!("{}: {}", names.join(" and "), summary(&kept.profile)));
+        return (if is_taken { Vec::new() } else { written }, said);
+    }
+}
+
+/// The files with a stamp, and the first number with which none of them is there.
+fn free(output: &StackOutput, (stamp, first): &(String, u32)) -> StackOutput {
+    let with = |number: u32| {
+        let of = |path: &PathBuf| stamped(path, stamp, number);
+        let mut named = output.clone();
+        (named.output, named.html) = (output.output.as_ref().map(of), output.html.as_ref().map(of));
+        named
+    };
+    (*first..)
+        .map(with)
+        .find(|named| !files(named).any(|path| is_there(path)))
+        .unwrap_or_else(|| with(*first))
+}
+
+fn files(output: &StackOutput) -> impl Iterator<Item = &PathBuf> {
+    output.output.iter().chain(&output.html)
+}
+
+fn is_there(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{StackOutput, files, free};
+    use std::path::PathBuf;
+
+    #[test]
+    fn files_that_are_there_keep_their_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = StackOutput {
+            format: None,
+            output: Some(folder.path().join("s.json")),
+            html: Some(folder.path().join("s.html")),
+            inline: false,
+            stats: None,
+        };
+        let stamp = ("T".to_owned(), 1);
+        let names = || -> Vec<String> {
+            let named = free(&output, &stamp);
+            let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+            files(&named).map(name).collect()
+        };
+        assert_eq!(names(), ["s-T.json", "s-T.html"]);
+        // One of both is enough, and a broken link is one.
+        std::os::unix::fs::symlink("nowhere", folder.path().join("s-T.html")).unwrap();
+        assert_eq!(names(), ["s-T-2.json", "s-T-2.html"]);
+        std::fs::write(folder.path().join("s-T-2.json"), "").unwrap();
+        assert_eq!(names(), ["s-T-3.json", "s-T-3.html"]);
     }
 }

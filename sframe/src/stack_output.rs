@@ -193,7 +193,7 @@ fn write_file(format: Format, kept: &Kept, path: &Path) -> Result<(), Problem> {
     write_whole(path, |file| write(format, kept.named(), file))
 }
 
-/// Writes a file beside its place, and puts it there when it is complete.
+/// Writes a file beside its place, and puts it there when it is complete, unless another one is there.
 fn write_renamed(format: Format, kept: &Kept, path: &Path) -> Result<(), Problem> {
     let failed = |error: io::Error| problem(path, format!("cannot write: {error}"));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -204,8 +204,12 @@ fn write_renamed(format: Format, kept: &Kept, path: &Path) -> Result<(), Problem
     let mut buffer = BufWriter::with_capacity(1 << 18, file.as_file());
     write(format, kept.named(), &mut buffer).and_then(|()| buffer.flush()).map_err(failed)?;
     drop(buffer);
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
+    // Not every file system can do this without replacing a file.
+    let placed = file.persist_noclobber(path).or_else(|error| match error.error.kind() {
+        io::ErrorKind::AlreadyExists => Err(error),
+        _ => error.file.persist(path),
+    });
+    placed.map(drop).map_err(|error| failed(error.error))
 }
 
 /// Writes a file by a function.
