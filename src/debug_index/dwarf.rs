@@ -62,15 +62,8 @@ impl fmt::Debug for Section<'_, '_> {
 impl<'o, 'a> Section<'o, 'a> {
     /// Opens a section of an object. A section that cannot be read is empty.
     pub fn new(object: &'o dyn Debugged<'a>, index: u32, name: String) -> Self {
-        let section = index as usize;
-        let bytes = object.section_bytes(section).unwrap_or_default();
-        let offset = |row: &usize| object.relocation_offset(section, *row);
-        let rows = 0..object.relocation_count(section);
-        let order = (!rows.clone().is_sorted_by_key(|row| offset(&row))).then(|| {
-            let mut order: Vec<usize> = rows.collect();
-            order.sort_by_key(offset);
-            order
-        });
+        let bytes = object.section_bytes(index as usize).unwrap_or_default();
+        let order = object.relocation_order(index as usize);
         Section { object, index, name, bytes, order, last: Cell::new(0) }
     }
 
@@ -84,27 +77,25 @@ impl<'o, 'a> Section<'o, 'a> {
         RelocateReader::new(EndianSlice::new(self.bytes, self.object.endian()), self)
     }
 
-    /// The row of the relocation with this place in their order.
-    fn row(&self, place: usize) -> usize {
-        self.order.as_ref().map_or(place, |order| order.get(place).copied().unwrap_or(usize::MAX))
-    }
-
     /// The row of the relocation at an offset.
     fn relocation(&self, offset: u64) -> Option<usize> {
         let section = self.index as usize;
-        let at = |place: usize| self.object.relocation_offset(section, self.row(place));
+        let at = |row: &usize| self.object.relocation_offset(section, *row);
         let next = self.last.get() + 1;
-        if at(next) == Some(offset) {
+        let row = self.order.as_ref().map_or(Some(next), |order| order.get(next).copied());
+        if let Some(row) = row.filter(|row| at(row) == Some(offset)) {
             self.last.set(next);
-            return Some(self.row(next));
+            return Some(row);
         }
-        let (mut low, mut high) = (0, self.object.relocation_count(section));
-        while low < high {
-            let middle = low.midpoint(high);
-            if at(middle)? < offset { low = middle + 1 } else { high = middle }
-        }
-        self.last.set(low);
-        (at(low)? == offset).then(|| self.row(low))
+        let (place, row) = match &self.order {
+            None => self.object.relocation_at(section, offset).map(|row| (row, row))?,
+            Some(order) => {
+                let place = order.binary_search_by_key(&Some(offset), at).ok()?;
+                (place, order[place])
+            }
+        };
+        self.last.set(place);
+        Some(row)
     }
 
     /// The place that the field at this offset refers to, and the header index of its section if it has one.

@@ -99,13 +99,6 @@ impl Number {
     }
 }
 
-/// The relocations of a section.
-#[derive(Clone, Copy)]
-struct Relocations {
-    section: usize,
-    count: usize,
-}
-
 /// The code of an object, some of whose sections lose their ends.
 struct Code<'o, 'a> {
     object: &'o dyn Debugged<'a>,
@@ -123,25 +116,16 @@ impl<'a> Code<'_, 'a> {
         EndianSlice::new(self.bytes(index), self.object.endian())
     }
 
-    /// The relocations of a section, if they are sorted, as compilers leave them.
-    fn relocations(&self, section: usize) -> Relocations {
-        let count = self.object.relocation_count(section);
-        let sorted = (0..count).is_sorted_by_key(|row| self.object.relocation_offset(section, row));
-        Relocations { section, count: if sorted { count } else { 0 } }
+    /// The section, if its relocations are sorted, as compilers leave them.
+    fn relocations(&self, section: usize) -> Option<usize> {
+        self.object.relocation_order(section).is_none().then_some(section)
     }
 
     /// The place that an address in a debug section means.
-    fn place(&self, Relocations { section, count }: Relocations, offset: usize) -> Option<Place> {
-        let at = |row| self.object.relocation_offset(section, row);
-        let (mut low, mut high) = (0, count);
-        while low < high {
-            let middle = low.midpoint(high);
-            if at(middle)? < offset as u64 { low = middle + 1 } else { high = middle }
-        }
-        if low >= count || at(low)? != offset as u64 {
-            return None;
-        }
-        let (target, value) = self.object.relocation_target(section, low)?;
+    fn place(&self, relocations: Option<usize>, offset: usize) -> Option<Place> {
+        let section = relocations?;
+        let row = self.object.relocation_at(section, offset as u64)?;
+        let (target, value) = self.object.relocation_target(section, row)?;
         Some((target?, value))
     }
 
@@ -349,7 +333,8 @@ enum Advance {
 struct Lines<'l, 'o, 'a> {
     code: &'l Code<'o, 'a>,
     whole: Bytes<'a>,
-    relocations: Relocations,
+    /// The section, if its relocations are sorted.
+    relocations: Option<usize>,
     form: LineForm<'a>,
     patches: &'l mut Vec<Patch>,
 }
@@ -439,7 +424,8 @@ enum Extended {
 struct Lists<'l, 'o, 'a> {
     code: &'l Code<'o, 'a>,
     whole: Bytes<'a>,
-    relocations: Relocations,
+    /// The section, if its relocations are sorted.
+    relocations: Option<usize>,
     locations: bool,
     /// What distances count from, if the list says it.
     base: Option<Place>,

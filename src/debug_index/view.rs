@@ -8,6 +8,7 @@ use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use gimli::RunTimeEndian;
+use parallel::ParallelSort;
 use std::marker::PhantomData;
 use zerocopy::byteorder::{ByteOrder, U16};
 
@@ -34,11 +35,14 @@ pub trait Debugged<'a> {
     /// A section's contents, decompressed. `None`: they cannot be read.
     fn section_bytes(&self, index: usize) -> Option<&'a [u8]>;
 
-    /// Number of relocations of a section.
-    fn relocation_count(&self, index: usize) -> usize;
+    /// The rows of a section's relocations by ascending offset, if they stand in another order.
+    fn relocation_order(&self, index: usize) -> Option<Vec<usize>>;
 
     /// `r_offset` of a section's relocation. `None`: there are not so many.
     fn relocation_offset(&self, index: usize, row: usize) -> Option<u64>;
+
+    /// The row of a section's relocation with this offset, if they ascend.
+    fn relocation_at(&self, index: usize, offset: u64) -> Option<usize>;
 
     /// The place that a relocation refers to: the header index of its section, if it has one, and the offset.
     /// `None`: the relocation computes something other than an address or a distance in a section.
@@ -92,12 +96,23 @@ impl<'a, T: Target> Debugged<'a> for View<'_, 'a, T> {
         self.object.section_bytes(index).ok()
     }
 
-    fn relocation_count(&self, index: usize) -> usize {
-        self.object.relocations(index).len()
+    fn relocation_order(&self, index: usize) -> Option<Vec<usize>> {
+        let relocations = self.object.relocations(index);
+        if relocations.is_sorted_by_key(|relocation| relocation.r_offset.get()) {
+            return None;
+        }
+        let mut order: Vec<usize> = (0..relocations.len()).collect();
+        order.par_sort_by_key(|&row| relocations[row].r_offset.get());
+        Some(order)
     }
 
     fn relocation_offset(&self, index: usize, row: usize) -> Option<u64> {
         Some(self.object.relocations(index).get(row)?.r_offset.get())
+    }
+
+    fn relocation_at(&self, index: usize, offset: u64) -> Option<usize> {
+        let relocations = self.object.relocations(index);
+        relocations.binary_search_by_key(&offset, |relocation| relocation.r_offset.get()).ok()
     }
 
     fn relocation_target(&self, index: usize, row: usize) -> Option<(Option<u32>, u64)> {

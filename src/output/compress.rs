@@ -129,20 +129,18 @@ fn deflate(shard: &[u8], level: u8, flush: FlushCompress) -> Vec<u8> {
 
 /// Makes one frame of each shard.
 fn zstd(contents: &[u8], level: u8) -> Option<Vec<Vec<u8>>> {
-    let compressor =
-        || Some((zstd::bulk::Compressor::new(level.min(ZSTD_MAX_LEVEL).into()).ok()?, Vec::new()));
-    let pieces = contents.par_chunks(SHARD).fold_pieces(compressor, |piece, shard| {
-        let frame = piece.as_mut().and_then(|(compressor, _)| compressor.compress(shard).ok());
-        match (piece.as_mut(), frame) {
-            (Some((_, frames)), Some(mut frame)) => {
-                frame.shrink_to_fit();
-                frames.push(frame);
-            }
-            _ => *piece = None,
-        }
-    });
-    let frames: Option<Vec<Vec<Vec<u8>>>> = pieces.into_iter().map(|piece| Some(piece?.1)).collect();
-    Some(frames?.concat())
+    let compressor = || zstd::bulk::Compressor::new(level.min(ZSTD_MAX_LEVEL).into());
+    let frame = |compressor: &mut std::io::Result<zstd::bulk::Compressor<'_>>, shard: &[u8]| {
+        let mut frame = compressor.as_mut().ok()?.compress(shard).ok()?;
+        frame.shrink_to_fit();
+        Some(frame)
+    };
+    // A piece keeps its compressor, which has much memory.
+    let pieces = contents.par_chunks(SHARD).fold_pieces(
+        || (compressor(), Vec::new()),
+        |(compressor, frames), shard| frames.push(frame(compressor, shard)),
+    );
+    pieces.into_iter().flat_map(|(_, frames)| frames).collect()
 }
 
 #[cfg(test)]
