@@ -18,7 +18,7 @@ use parallel::ParallelSlice;
 /// Marks the empty output sections in which objects define symbols that others can see, or any that
 /// relocations of the output may name.
 pub fn keep_those_with_symbols<T: Target>(link: &Contents<'_, T>, layout_state: &mut LayoutState<'_>) {
-    let sections = empty_sections(link, layout_state);
+    let sections = empty_sections(link.first_internal(), layout_state);
     if sections.is_empty() {
         return;
     }
@@ -58,13 +58,14 @@ pub fn keep_those_with_symbols<T: Target>(link: &Contents<'_, T>, layout_state: 
     }
 }
 
-/// The input sections of output sections without bytes, sorted.
-fn empty_sections<T: Target>(link: &Contents<'_, T>, layout_state: &LayoutState<'_>) -> Vec<SectionId> {
+/// The input sections of output sections without bytes, sorted. Ids from `first_internal` on are the
+/// linker's own sections.
+fn empty_sections(first_internal: u32, layout_state: &LayoutState<'_>) -> Vec<SectionId> {
     let empty = layout_state.plan.outputs.iter().zip(&layout_state.outputs).filter(|(plan, state)| {
         !plan.discard && state.stays == Stays::IfFilled && state.facts.count > 0 && state.facts.bytes == 0
     });
     let lists = empty.flat_map(|(plan, _)| plan.rules()).map(|rule| &layout_state.lists[rule.index()]);
-    let inputs = lists.flat_map(|list| &list.items).copied().filter(|id| id.0 < link.first_internal());
+    let inputs = lists.flat_map(|list| &list.items).copied().filter(|id| id.0 < first_internal);
     let mut sections: Vec<SectionId> = inputs.collect();
     sections.sort_unstable();
     sections

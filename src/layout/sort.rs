@@ -15,10 +15,14 @@ pub fn sort<T: Target>(link: &Contents<'_, T>, rule: &Rule, items: &mut [Section
         return;
     }
     let mut keyed: Vec<Keyed<'_>> = items.iter().map(|&id| Keyed::new(link, rule, id)).collect();
-    keyed.sort_by(|a, b| compare_files(rule.file_sort, a, b).then_with(|| compare(rule.sort, a, b)));
+    sort_keyed(rule, &mut keyed);
     for (slot, keyed) in items.iter_mut().zip(keyed) {
         *slot = keyed.id;
     }
+}
+
+fn sort_keyed(rule: &Rule, keyed: &mut [Keyed<'_>]) {
+    keyed.sort_by(|a, b| compare_files(rule.file_sort, a, b).then_with(|| compare(rule.sort, a, b)));
 }
 
 /// Joins the lists of a statement whose patterns ask for different orders. As in GNU ld, sections are
@@ -30,14 +34,21 @@ pub fn mix<T: Target>(
     rules: &[Rule],
     lists: &[&[SectionId]],
 ) -> Vec<SectionId> {
-    let mut all: Vec<(&Rule, Keyed<'_>)> = rules
-        .iter()
-        .zip(lists)
-        .flat_map(|(rule, list)| list.iter().map(move |&id| (rule, Keyed::new(link, rule, id))))
-        .collect();
-    all.sort_by_key(|(_, keyed)| super::place::input_position(link, order, keyed.id));
+    let mut all = Vec::with_capacity(lists.iter().map(|list| list.len()).sum());
+    for (rule, list) in rules.iter().zip(lists) {
+        for &id in *list {
+            let position = super::place::input_position(link, order, id);
+            all.push((position, rule, Keyed::new(link, rule, id)));
+        }
+    }
+    insert_in_order(all)
+}
+
+/// Inserts sections, each with its position in the input and the rule that takes it.
+fn insert_in_order(mut all: Vec<((u32, u32), &Rule, Keyed<'_>)>) -> Vec<SectionId> {
+    all.sort_by_key(|(position, ..)| *position);
     let mut mixed: Vec<Keyed<'_>> = Vec::with_capacity(all.len());
-    for (rule, keyed) in all {
+    for (_, rule, keyed) in all {
         let same_file = |other: &Keyed<'_>| compare_files(rule.file_sort, &keyed, other);
         let at = mixed.iter().position(|other| match same_file(other) {
             Ordering::Equal => !is_plain(rule.sort) && compare(rule.sort, &keyed, other).is_lt(),

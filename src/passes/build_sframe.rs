@@ -53,27 +53,34 @@ fn report_left_out<T: Target>(link: &Scanned<'_, T>, batches: &[&Batch]) {
     if all.is_empty() {
         return;
     }
-    let version = encoding::<T>(link.config).version as u8;
-    let count = match all.len() {
+    let named = all.iter().take(NAMED);
+    let place = |left_out: &LeftOut| link.describe_place(left_out.place.section, left_out.place.offset);
+    let notes = named.map(|left_out| format!("{}: {}", place(left_out), left_out.reason)).collect();
+    link.sink.report(left_out_message(all.len(), notes, encoding::<T>(link.config).version));
+}
+
+/// The message for `count` functions, of which the `notes` name the first ones.
+fn left_out_message(count: usize, notes: Vec<String>, version: sframe_format::Version) -> Diagnostic {
+    let version = version as u8;
+    let functions = match count {
         1 => "1 function is".to_owned(),
-        count => format!("{count} functions are"),
+        _ => format!("{count} functions are"),
     };
     let mut diagnostic = Diagnostic::warning(
         Code::SFrameNote,
-        format!("{count} left out: SFrame V{version} cannot express them"),
+        format!("{functions} left out: SFrame V{version} cannot express them"),
     )
     .at(Location::Link);
-    for left_out in all.iter().take(NAMED) {
-        let place = link.describe_place(left_out.place.section, left_out.place.offset);
-        diagnostic = diagnostic.note(format!("{place}: {}", left_out.reason));
+    for note in notes {
+        diagnostic = diagnostic.note(note);
     }
-    if all.len() > NAMED {
-        diagnostic = diagnostic.note(format!("and {} more", all.len() - NAMED));
+    if count > NAMED {
+        diagnostic = diagnostic.note(format!("and {} more", count - NAMED));
     }
     if version == 2 {
         diagnostic = diagnostic.help("--sframe-version=3 can express more");
     }
-    link.sink.report(diagnostic);
+    diagnostic
 }
 
 /// Refuses functions in overlays, with one error for each output section: sections of an overlay share

@@ -51,9 +51,13 @@ pub fn run<T: Target>(link: &Live<'_, T>) {
     if warnings.is_empty() {
         return;
     }
+    keep_first_of_each_symbol(&mut warnings);
+    link.objects.par_iter().for_each(|object| report_references(link, object, &warnings));
+}
+
+fn keep_first_of_each_symbol(warnings: &mut Vec<Warning>) {
     warnings.sort_by_key(|warning| warning.symbol);
     warnings.dedup_by_key(|warning| warning.symbol);
-    link.objects.par_iter().for_each(|object| report_references(link, object, &warnings));
 }
 
 fn of_objects<T: Target>(link: &Resolved<'_, T>) -> Vec<Warning> {

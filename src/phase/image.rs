@@ -87,17 +87,8 @@ impl<T: Target> Image<'_, T> {
     /// file system allocate its blocks.
     pub fn holes(&self) -> Vec<Range<u64>> {
         let ranges = self.file_sections.iter().map(FileSection::range);
-        let mut taken: Vec<Range<u64>> = ranges.filter(|range| !range.is_empty()).collect();
-        taken.sort_unstable_by_key(|range| (range.start, range.end));
-        let mut end = HOLE.max(self.layout.headers_size);
-        let mut holes = Vec::new();
-        for Range { start, end: next } in taken {
-            if start > end && start - end >= HOLE && start < self.file.size {
-                holes.push(end..start);
-            }
-            end = end.max(next);
-        }
-        holes
+        let taken = ranges.filter(|range| !range.is_empty()).map(|range| (range.start, range.end)).collect();
+        holes_between(taken, HOLE.max(self.layout.headers_size), self.file.size)
     }
 
     /// The size of a section, in bytes. The tables of symbols and names get their sizes after the layout: the
@@ -116,4 +107,18 @@ impl<T: Target> Image<'_, T> {
     fn section_of(&self, chunk: ChunkId) -> Option<&FileSection<'_>> {
         self.file_sections.get(chunk.index())
     }
+}
+
+/// The gaps of at least [`HOLE`] bytes between ranges of a file, each with its end, behind `end` and before
+/// `size`.
+fn holes_between(mut taken: Vec<(u64, u64)>, mut end: u64, size: u64) -> Vec<Range<u64>> {
+    taken.sort_unstable();
+    let mut holes = Vec::new();
+    for (start, next) in taken {
+        if start > end && start - end >= HOLE && start < size {
+            holes.push(end..start);
+        }
+        end = end.max(next);
+    }
+    holes
 }

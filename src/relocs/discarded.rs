@@ -69,13 +69,19 @@ struct Violation {
     references: Vec<Reference>,
 }
 
+impl Violation {
+    fn target(&self) -> SectionId {
+        self.target
+    }
+}
+
 /// Reports all recorded references, with one message for each discarded section (or two, if references from
 /// `.sframe` are warnings and others are errors). They are errors in a final link, unless `--noinhibit-exec`
 /// or `-z sframe-violation=warning` says otherwise, and warnings under `-r`.
 pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) {
     let mut violations = violations(link, references);
     // Messages appear in this order, and the first ones get notes and advice.
-    violations.sort_by_key(|violation| violation.target);
+    violations.sort_by_key(Violation::target);
     let limit = link.config.diagnostics.error_limit.map_or(usize::MAX, |limit| limit.get());
     let (mut lines, mut remedies) = (SourceLines::default(), Remedies::default());
     let mut shown: HashMap<Severity, usize> = HashMap::new();

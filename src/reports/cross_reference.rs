@@ -34,7 +34,7 @@ pub fn table<T: Target>(link: &Resolved<'_, T>) -> String {
         .filter(|group| link.mentions(group[0].symbol).contains(MentionedBy::IN_OBJECT))
         .map(|group| (link.name_text(link.globals.names[group[0].symbol.index()]), group))
         .collect();
-    groups.sort_by(|a, b| a.0.cmp(&b.0).then(a.1[0].symbol.cmp(&b.1[0].symbol)));
+    sort_by_name(&mut groups);
     let mut text = format!("\nCross Reference Table\n\n{:<FILE_COLUMN$}File\n", "Symbol");
     for (name, group) in groups {
         let mut column = name;
@@ -44,6 +44,10 @@ pub fn table<T: Target>(link: &Resolved<'_, T>) -> String {
         }
     }
     text
+}
+
+fn sort_by_name(groups: &mut [(String, &[Mention])]) {
+    groups.sort_by(|a, b| a.0.cmp(&b.0).then(a.1[0].symbol.cmp(&b.1[0].symbol)));
 }
 
 fn mentions<T: Target>(link: &Resolved<'_, T>) -> Vec<Mention> {

@@ -10,7 +10,7 @@ use crate::cli::SortCommon;
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId};
 use crate::phase::{CommonPlace, Inputs};
-use crate::symbols::Definition;
+use crate::symbols::{CommonBlock, Definition};
 use crate::tables::section::{Kind, SyntheticSection, WRITABLE};
 
 /// The sections, unless blocks stay common.
@@ -35,25 +35,37 @@ enum CommonKind {
 
 fn sections<'a, T: Target>(link: &Ingredients<'_, 'a, T>) -> Created<'a> {
     let blocks = &link.definitions.commons;
-    let mut order: Vec<(FileId, CommonKind, u32, usize)> = blocks
-        .iter()
-        .enumerate()
-        .filter_map(|(row, block)| {
-            let Definition::Object { file, symbol } = link.definition(block.symbol) else { return None };
-            Some((file, kind(link, file, symbol), symbol, row))
-        })
-        .collect();
+    let mut order: Vec<Place> = Vec::with_capacity(blocks.len());
+    for (row, block) in blocks.iter().enumerate() {
+        if let Definition::Object { file, symbol } = link.definition(block.symbol) {
+            order.push((file, kind(link, file, symbol), symbol, row));
+        }
+    }
+    sections_of(blocks, order, link.config.layout.sort_common, link.first, T::SHF_LARGE)
+}
+
+/// The file of a common block, its kind, the symbol's index there, and the block's row.
+type Place = (FileId, CommonKind, u32, usize);
+
+/// One section for each kind of block of each file. `first` is the id of the first one.
+fn sections_of<'a>(
+    blocks: &[CommonBlock],
+    mut order: Vec<Place>,
+    sort: SortCommon,
+    first: SectionId,
+    large: u64,
+) -> Created<'a> {
     order.sort_unstable();
     let mut created = Created { common_places: vec![None; blocks.len()], ..Created::default() };
     for group in order.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
         let mut rows: Vec<usize> = group.iter().map(|entry| entry.3).collect();
-        match link.config.layout.sort_common {
+        match sort {
             SortCommon::None => {}
             SortCommon::Ascending => rows.sort_by_key(|&row| blocks[row].align),
             SortCommon::Descending => rows.sort_by_key(|&row| std::cmp::Reverse(blocks[row].align)),
         }
-        let id = SectionId::from_index(link.first.index() + created.sections.len());
-        let mut section = SyntheticSection { file: Some(group[0].0), ..empty::<T>(group[0].1) };
+        let id = SectionId::from_index(first.index() + created.sections.len());
+        let mut section = SyntheticSection { file: Some(group[0].0), ..empty(group[0].1, large) };
         for row in rows {
             let offset = section.append_block(&blocks[row]);
             created.common_places[row] = Some(CommonPlace { section: id, offset });
@@ -74,12 +86,12 @@ fn kind<T: Target>(link: &Inputs<'_, T>, file: FileId, symbol: u32) -> CommonKin
     }
 }
 
-/// A section of a kind, without blocks.
-fn empty<T: Target>(kind: CommonKind) -> SyntheticSection<'static> {
+/// A section of a kind, without blocks. `large` is the machine's flag of sections far away.
+fn empty(kind: CommonKind, large: u64) -> SyntheticSection<'static> {
     let (name, flags) = match kind {
         CommonKind::Plain => (&b"COMMON"[..], WRITABLE),
         CommonKind::Tls => (&b".tcommon"[..], WRITABLE | elf::SHF_TLS),
-        CommonKind::Large => (&b"LARGE_COMMON"[..], WRITABLE | T::SHF_LARGE),
+        CommonKind::Large => (&b"LARGE_COMMON"[..], WRITABLE | large),
     };
     SyntheticSection::new(Kind::Common, name, elf::SHT_NOBITS, flags, 1)
 }

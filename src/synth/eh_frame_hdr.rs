@@ -150,14 +150,19 @@ fn rows<T: Target>(link: &Located<'_, T>, address: u64, eh_frame: u64) -> Vec<Ro
         rows.extend(code.zip(fde).map(|(code, fde)| Row::new(code, fde)));
     }
     sort(&mut rows);
+    add_empty(&mut rows, &found);
+    rows
+}
+
+/// Adds the rows of FDEs that cover no code, where no other row has their address.
+fn add_empty(rows: &mut Vec<Row>, found: &[ObjectRows]) {
     let described = |row: &Row| rows.binary_search_by_key(&row.code(), |row| row.code()).is_ok();
     let empty = found.iter().flat_map(|found| &found.empty).copied();
     let empty: Vec<Row> = empty.filter(|row| !described(row)).collect();
     if !empty.is_empty() {
         rows.extend(empty);
-        sort(&mut rows);
+        sort(rows);
     }
-    rows
 }
 
 /// Sorts rows. If several have one address, only the first stays.

@@ -35,7 +35,9 @@ impl<V: Copy + Send + Sync> ParallelSort<V> for [V] {
 
     fn par_sort_unstable_by(&mut self, compare: impl Fn(&V, &V) -> Ordering + Sync) {
         if self.len() <= PIECE {
-            return self.sort_unstable_by(compare);
+            // By reference, as the pieces of a long list below: the standard library's sort is compiled for
+            // each type of its argument.
+            return self.sort_unstable_by(&compare);
         }
         let mut other = self.to_vec();
         sort(&mut other, self, &compare);

@@ -40,11 +40,12 @@ impl Classes {
 
 /// Finds the classes of rows with the given hashes. Two rows of one hash belong together if `are_alike` says
 /// so, and if their targets, which `targets_of` lists, belong together one by one. `are_alike` must be an
-/// equivalence, and rows that are alike must have equally many targets.
+/// equivalence, and rows that are alike must have equally many targets. Both do much work for a call, so
+/// they are called through pointers, and this is compiled once and not for each machine.
 pub(super) fn find(
     hashes: &[u64],
-    are_alike: &(impl Fn(u32, u32) -> bool + Sync),
-    targets_of: &(impl Fn(u32, &mut Vec<u32>) + Sync),
+    are_alike: &(dyn Fn(u32, u32) -> bool + Sync),
+    targets_of: &(dyn Fn(u32, &mut Vec<u32>) + Sync),
 ) -> Classes {
     let mut members: Vec<u32> = (0..hashes.len() as u32).collect();
     members.par_sort_by_key(|&row| (hashes[row as usize], row));
@@ -110,7 +111,7 @@ fn refine(
 fn split_alike(
     rows: &mut [u32],
     start: u32,
-    are_alike: &impl Fn(u32, u32) -> bool,
+    are_alike: &dyn Fn(u32, u32) -> bool,
     found: &mut Vec<Range<u32>>,
 ) {
     let (mut rows, mut at) = (rows, start);

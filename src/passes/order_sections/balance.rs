@@ -109,8 +109,21 @@ fn report<T: Target>(
 fn startup<T: Target>(link: &Scanned<'_, T>, named: &Sections) -> Vec<SectionId> {
     let profile = &link.orders.traces;
     let functions = sections_of(link, &profile.functions, named);
-    let traces: Vec<Vec<SectionId>> = profile
-        .traces
+    let (sections, traces) = called_sections(&functions, &profile.traces);
+    let sizes: Vec<u64> = sections.iter().map(|&id| link.input_size(id)).collect();
+    let (mut reasons, next) = beginnings(&traces, &sizes);
+    if link.config.layout.balance.similar_startup {
+        for (reasons, similar) in reasons.iter_mut().zip(similarity::reasons(link, &sections)) {
+            reasons.extend(similar.into_iter().map(|reason| next + reason));
+        }
+    }
+    ordered(&sections, &reasons)
+}
+
+/// The sections that traces call, those first that any trace calls early, and the traces as rows of them.
+/// `functions` are the sections of each function of the profile.
+fn called_sections(functions: &[Vec<SectionId>], traces: &[Vec<u32>]) -> (Vec<SectionId>, Vec<Vec<usize>>) {
+    let traces: Vec<Vec<SectionId>> = traces
         .iter()
         .map(|trace| {
             let mut seen = Sections::default();
@@ -129,15 +142,8 @@ fn startup<T: Target>(link: &Scanned<'_, T>, named: &Sections) -> Vec<SectionId>
     let rows: HashMap<SectionId, usize, Hasher> =
         sections.iter().enumerate().map(|(row, &id)| (id, row)).collect();
     let in_rows = |trace: &Vec<SectionId>| trace.iter().map(|id| rows[id]).collect();
-    let traces: Vec<Vec<usize>> = traces.iter().map(in_rows).collect();
-    let sizes: Vec<u64> = sections.iter().map(|&id| link.input_size(id)).collect();
-    let (mut reasons, next) = beginnings(&traces, &sizes);
-    if link.config.layout.balance.similar_startup {
-        for (reasons, similar) in reasons.iter_mut().zip(similarity::reasons(link, &sections)) {
-            reasons.extend(similar.into_iter().map(|reason| next + reason));
-        }
-    }
-    ordered(&sections, &reasons)
+    let traces = traces.iter().map(in_rows).collect();
+    (sections, traces)
 }
 
 /// The reasons of functions to lie together: the beginnings of traces of one page, two pages, four pages,

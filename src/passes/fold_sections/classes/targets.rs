@@ -15,7 +15,7 @@ impl Targets {
         count: usize,
         members: &[u32],
         open: &[Range<u32>],
-        targets_of: &(impl Fn(u32, &mut Vec<u32>) + Sync),
+        targets_of: &(dyn Fn(u32, &mut Vec<u32>) + Sync),
     ) -> Self {
         let mut wanted = vec![false; count];
         for range in open {
