@@ -50,6 +50,8 @@ pub enum Stays {
     Relocations,
     /// An offset, a register or a size does not fit a table.
     NoForm,
+    /// The table has no room for all the places in which its rows save registers.
+    Layouts,
     /// The table has as many other personality routines as it can name.
     Personality,
     /// The table says something else. This is a defect of the encoder.
@@ -64,6 +66,7 @@ impl fmt::Display for Stays {
             Self::BeyondSection => f.pad("it covers more than the section of its code"),
             Self::Relocations => f.pad("a pointer in it is of an unexpected form"),
             Self::NoForm => f.pad("a number in it does not fit a table"),
+            Self::Layouts => f.pad("the table has no room for all the places in which it saves registers"),
             Self::Personality => {
                 write!(
                     f,
@@ -196,7 +199,7 @@ impl Personalities {
 }
 
 /// Encodes the FDEs of live functions. `replaces` says whether they then leave `.eh_frame`. `None`: no FDE is
-/// there, or there are more different ones than a table can hold, which is reported.
+/// there, or there are more different ones than a table has numbers for, which is reported.
 pub fn choose<T: Target>(
     link: &Resolved<'_, T>,
     sections: &SectionStates,
@@ -208,11 +211,12 @@ pub fn choose<T: Target>(
         files.par_iter().with_min_len(BATCH).fold_pieces(Part::new::<T>, |part, &(file, frames)| {
             part.add_file(link, sections, FileId::from_index(file), frames);
         });
-    let Part { builder, functions, personalities, kept, .. } =
+    let Part { mut builder, functions, personalities, kept, .. } =
         parts.into_iter().reduce(|mut all, part| {
             all.append(part);
             all
         })?;
+    let fitting = builder.fit();
     let Ok(shapes) = WholeShapes::new(builder) else {
         link.sink.report(too_many_ways());
         return None;
@@ -228,6 +232,9 @@ pub fn choose<T: Target>(
         replaces,
     };
     kept.into_iter().for_each(|(reason, file, fde)| table.keep(reason, file, fde));
+    if let Some(numbers) = fitting {
+        table.renumber(&numbers);
+    }
     let is_named = |number: u32| (number as usize) < MAX_PERSONALITIES;
     table.leave(&Stays::Personality, |function| !function.personality.is_none_or(is_named));
     let wrong = wrong_shapes::<T>(&table, frames);
@@ -252,6 +259,14 @@ impl UnwindTable {
     fn leave(&mut self, reason: &Stays, stays: impl Fn(&TabledFunction) -> bool) {
         let left: Vec<TabledFunction> = self.functions.extract_if(.., |function| stays(function)).collect();
         left.into_iter().for_each(|function| self.keep(reason.clone(), function.file, function.fde));
+    }
+
+    /// Gives functions other shapes, by those that they have. `None`: the table has no room for it.
+    fn renumber(&mut self, numbers: &[Option<ShapeId>]) {
+        self.leave(&Stays::Layouts, |function| numbers[function.shape.0 as usize].is_none());
+        for function in &mut self.functions {
+            function.shape = numbers[function.shape.0 as usize].unwrap_or(function.shape);
+        }
     }
 
     /// Notes which functions belong to each object, and what their FDEs take, once they are settled.

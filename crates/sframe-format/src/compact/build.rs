@@ -68,18 +68,18 @@ pub struct Builder {
     /// Version 2: the layouts, a byte in each word, and the forms of rows.
     pub(super) layouts: Lists,
     pub(super) forms: Forms,
-    runs: Lists,
+    pub(super) runs: Lists,
     /// Number of shapes that contain each run.
     uses: Vec<u32>,
-    shapes: Lists,
+    pub(super) shapes: Lists,
     /// By [`ShapeId`], four words for each piece: offset, shape, count and stride.
-    functions: Lists,
+    pub(super) functions: Lists,
     /// The rows of the current function: start and number of the rule. `places` of forms, `run`, `shape` and
     /// `pieces` are parts of the current function, too.
     pub(super) rows: Vec<(u32, u32)>,
     pub(super) places: Vec<(u32, u32)>,
-    run: Vec<u32>,
-    shape: Vec<u32>,
+    pub(super) run: Vec<u32>,
+    pub(super) shape: Vec<u32>,
     pub(super) pieces: Vec<u32>,
     /// For [`Builder::add_encoded`]: rows that were decoded before, and memory for a function.
     pub(super) decoded: Decoded,
@@ -297,7 +297,7 @@ impl Builder {
     }
 
     /// The number of the run in `self.run`.
-    fn take_run(&mut self) -> u32 {
+    pub(super) fn take_run(&mut self) -> u32 {
         let (run, is_new) = self.runs.intern(&self.run);
         if is_new {
             self.uses.push(0);
@@ -306,7 +306,7 @@ impl Builder {
     }
 
     /// The number of the shape in `self.shape`.
-    fn take_shape(&mut self) -> u32 {
+    pub(super) fn take_shape(&mut self) -> u32 {
         let (shape, is_new) = self.shapes.intern(&self.shape);
         if is_new {
             for &run in runs_of(&self.shape) {
@@ -389,11 +389,11 @@ pub(super) fn number(
 }
 
 /// The pairs of a shape (number of a run, bytes of its last row), without the sizes of its repetition.
-fn pairs_of(shape: &[u32]) -> &[u32] {
+pub(super) fn pairs_of(shape: &[u32]) -> &[u32] {
     if shape.first() == Some(&REPEATS) { &shape[3..] } else { shape }
 }
 
-fn runs_of(shape: &[u32]) -> impl Iterator<Item = &u32> {
+pub(super) fn runs_of(shape: &[u32]) -> impl Iterator<Item = &u32> {
     pairs_of(shape).iter().step_by(2)
 }
 

@@ -302,7 +302,8 @@ fn near(what: &'static str, address: u64, table: u64) -> Result<i32, Error> {
 }
 
 /// Writes functions, given by address and in its order, as one table of version 2 for a section at `address`.
-/// It omits functions without a form, or without bytes.
+/// It omits functions without a form, or without bytes, and
+/// those that need most layouts if there is no room for all.
 ///
 /// # Errors
 /// Those of [`WholeShapes::to_bytes`], or the functions have more different rows than a table can hold.
@@ -315,6 +316,7 @@ pub fn write_whole_table(
     let mut left_out = Vec::new();
     let mut personalities: Vec<Personality> = Vec::new();
     let mut placed = Vec::with_capacity(functions.len());
+    let mut places = Vec::with_capacity(functions.len());
     for (place, (start, function, handler)) in functions.iter().enumerate() {
         let shape = match builder.add_whole(&rows.numbered(function), &rows) {
             Ok(shape) => shape,
@@ -331,7 +333,16 @@ pub fn write_whole_table(
             });
             PlacedHandler { personality: number as u32, lsda }
         });
+        places.push(place);
         placed.push(PlacedFunction { address: *start, shape, handler });
+    }
+    if let Some(numbers) = builder.fit() {
+        let full = Inexpressible { row: None, reason: Reason::SectionFull };
+        let number = |function: &PlacedFunction| numbers[function.shape.0 as usize];
+        let out = places.iter().zip(&placed).filter(|(_, function)| number(function).is_none());
+        left_out.extend(out.map(|(&place, _)| (place, LeftOut::Inexpressible(full))));
+        left_out.sort_by_key(|&(place, _)| place);
+        placed.retain_mut(|function| number(function).map(|shape| function.shape = shape).is_some());
     }
     let shapes = WholeShapes::new(builder).map_err(|_| FULL)?;
     Ok(Written { bytes: shapes.to_bytes(address, &personalities, &placed)?, left_out })

@@ -54,7 +54,7 @@
 //! | `verify_whole` | the same for what version 2 adds |
 //! | `compare` | whether a table of version 2 says what functions say |
 //! | `build`, `encoded`, `entries`, `intern` | the writer (feature `alloc`) |
-//! | `build_whole`, `forms` | what the writer adds in version 2 |
+//! | `build_whole`, `fit`, `forms` | what the writer adds in version 2 |
 
 #[cfg(feature = "alloc")]
 mod build;
@@ -66,6 +66,8 @@ mod compare;
 mod encoded;
 #[cfg(feature = "alloc")]
 mod entries;
+#[cfg(feature = "alloc")]
+mod fit;
 #[cfg(feature = "alloc")]
 mod forms;
 mod handlers;
