@@ -76,13 +76,16 @@ struct sample {
 	u64 frames[ROOM];
 };
 
-/* Executable memory that is of a file. */
+/* Executable memory. */
 struct range {
 	u64 start, end;
 	u64 bias; /* what is to be added to the file's own addresses */
-	u32 file;
+	u32 file; /* or MADE */
 	u32 pid;
 };
+
+/* The file of code that a process made while it ran. No table describes it, but most compilers keep a frame pointer there. */
+#define MADE 0xffffffffu
 
 /* The ranges of a process, in the array of all. */
 struct process {
@@ -110,6 +113,8 @@ struct walk {
 	u32 known; /* a bit for each register whose value is known */
 	u32 topmost; /* whether pc is the instruction that runs next, not one behind a call */
 	u32 first, count; /* of the process's ranges */
+	u32 guessed; /* whether nothing but a frame pointer led here: callers are checked from then on */
+	u32 spare;
 	u64 last; /* the stack pointer that the last way back which moves led to; 0 before */
 	struct range range; /* the last one; many neighbours in a stack are of one file */
 	u64 window_at; /* where the window was read from */
@@ -529,6 +534,84 @@ INLINE int is_trampoline(u64 pc)
 	return read_user(code, sizeof(code), pc) && code[0] == 0x0f0000000fc0c748 && (code[1] & 0xff) == 5;
 }
 
+/* Whether a call ends in front of an address: its forms are E8 and FF /2, and a prefix is before them. */
+NOINLINE u32 is_behind_call(u64 pc)
+{
+	u8 code[8]; /* the last one is in front of the address */
+
+	if (!read_user(code, sizeof(code), pc - sizeof(code)))
+		return 0;
+	if (code[3] == 0xe8)
+		return 1;
+	/* A register; memory at one. */
+	if (code[6] == 0xff && ((code[7] & 0xf8) == 0xd0 || ((code[7] & 0xf8) == 0x10 && (code[7] & 6) != 4)))
+		return 1;
+	if (code[5] == 0xff && ((code[6] == 0x14 && (code[7] & 7) != 5) || ((code[6] & 0xf8) == 0x50 && code[6] != 0x54)))
+		return 1;
+	if (code[4] == 0xff && code[5] == 0x54)
+		return 1;
+	if (code[2] == 0xff && (code[3] == 0x15 || ((code[3] & 0xf8) == 0x90 && code[3] != 0x94)))
+		return 1;
+	return code[1] == 0xff && (code[2] == 0x94 || (code[2] == 0x14 && (code[3] & 7) == 5));
+}
+
+/* Whether an address that a guess led to may be that of a caller: it is in code, and in a file, a call is before it.
+ * Interpreters return to code that nobody called from there.
+ */
+INLINE int is_plausible(struct walk *walk)
+{
+	if (walk->topmost)
+		return 1;
+	return find_range(walk, walk->pc - 1) && (walk->range.file == MADE || is_behind_call(walk->pc));
+}
+
+/* Where the first and the last instructions of a function have its return address: it is on top of the stack before `push
+ * %rbp; mov %rsp, %rbp` and at `ret`, and below the saved frame pointer between these two. 0: neither is here.
+ */
+#define PUSH_FP 0x55
+#define RET 0xc3
+#define RET_POPS 0xc2
+INLINE u32 outside_frame(u64 pc, u64 *pops)
+{
+	u8 code[8]; /* the second one is at pc */
+
+	*pops = 0;
+	if (!read_user(code, sizeof(code), pc - 1))
+		return 0;
+	if (code[1] == RET_POPS)
+		*pops = code[2] | (u64)code[3] << 8;
+	if (code[1] == RET || code[1] == RET_POPS)
+		return 1;
+#define MOVES_SP_TO_FP(at) \
+	(code[at] == 0x48 && ((code[(at) + 1] == 0x89 && code[(at) + 2] == 0xe5) || (code[(at) + 1] == 0x8b && code[(at) + 2] == 0xec)))
+	if (code[1] == PUSH_FP && MOVES_SP_TO_FP(2))
+		return 1;
+	return code[0] == PUSH_FP && MOVES_SP_TO_FP(1) ? 2 : 0;
+}
+
+/* A step by the frame pointer, from code that the process made. */
+INLINE u32 step_from_made(struct walk *walk)
+{
+	u64 sp = walk->registers[STACK_POINTER], fp = walk->registers[FRAME_POINTER], cfa = fp + 16, pc, pops = 0;
+	u32 outside = walk->topmost ? outside_frame(walk->pc, &pops) : 0;
+
+	if (outside)
+		cfa = sp + 8 * outside;
+	else if (cfa < sp || (cfa == sp && !walk->topmost))
+		return NO_PROGRESS;
+	if (cfa & 7)
+		return NO_MAPPING;
+	if (outside != 1 && !read_word(walk, &fp, cfa - 16))
+		return MEMORY;
+	if (!read_word(walk, &pc, cfa - 8))
+		return MEMORY;
+	if (pc == 0)
+		return NO_MAPPING;
+	walk->guessed = 1;
+	enter_caller(walk, pc, cfa + pops, fp);
+	return GOES_ON_UP;
+}
+
 /* The base of the thread's own data. A function of its own, because one load cannot be of the kernel's structures and of a map. */
 NOINLINE u64 thread_base(void)
 {
@@ -620,6 +703,8 @@ INLINE u32 step(struct walk *walk, struct kept_rows *rows)
 	u32 file, end = NO_MAPPING;
 
 	if (find_range(walk, pc)) {
+		if (walk->range.file == MADE)
+			return is_trampoline(walk->pc) ? step_from_context(walk) : step_from_made(walk);
 		file = walk->range.file;
 		address = pc - walk->range.bias;
 		kept = kept_row(rows, file, address);
@@ -667,6 +752,8 @@ static long next_frame(u32 index, struct round *round)
 	sample->frames[(sample->kernel_frames + index) & (ROOM - 1)] = address;
 	sample->user_frames = index + 1;
 	sample->end = step(walk, round->rows);
+	if (sample->end == GOES_ON_UP && walk->guessed && !is_plausible(walk))
+		sample->end = NO_ROWS;
 	if (sample->end != GOES_ON_UP)
 		return 1;
 	sample->end = TOO_DEEP;
@@ -708,6 +795,7 @@ INLINE u32 start(struct walk *walk, struct bpf_perf_event_data *context)
 	walk->topmost = 1;
 	walk->range.start = walk->range.end = 0;
 	walk->window_bytes = 0;
+	walk->guessed = 0;
 	walk->last = 0;
 	return segment == CS_32_BITS ? NARROW : GOES_ON_UP;
 }

@@ -89,7 +89,7 @@ impl Table {
     }
 }
 
-/// Executable memory that a file is mapped to; `struct range` in C.
+/// Executable memory; `struct range` in C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
@@ -99,10 +99,16 @@ pub struct Range {
     pub end: u64,
     /// The number to add to the file's own addresses.
     pub bias: u64,
-    /// The number of the file.
+    /// The number of the file that is mapped there, or [`Range::MADE`].
     pub file: u32,
     /// The process; this crate sets it.
     pub pid: u32,
+}
+
+impl Range {
+    /// In place of a file: code that the process made while it ran. The program leaves it by its frame
+    /// pointer.
+    pub const MADE: u32 = u32::MAX;
 }
 
 /// Where the ranges of a process are; `struct process` in C.

@@ -149,8 +149,8 @@ impl Kernel {
         self.tables.add_none(file);
     }
 
-    /// Sets what a process has mapped: the ranges of executable memory that belong to files, in ascending
-    /// order.
+    /// Sets what a process has mapped: the ranges of executable memory that belong to files, or that it has
+    /// written code to, in ascending order.
     ///
     /// # Errors
     /// There is no room for so many ranges; then the program no longer knows the process. Or the kernel

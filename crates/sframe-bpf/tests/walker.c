@@ -13,7 +13,7 @@ struct input {
 	u64 length; /* of the table */
 	struct table table;
 	struct pt_regs registers;
-	struct range range;
+	struct range range, made; /* the second one lies behind the first */
 	u64 stack, words;
 	u64 fails; /* every so many reads one fails; 0 for none */
 	u64 kernel_frames;
@@ -66,7 +66,7 @@ static void *lookup(void *map, const void *key)
 	if (map == &processes)
 		return number == input.range.pid ? &the_process : 0;
 	if (map == &ranges)
-		return number ? 0 : &input.range;
+		return number == 0 ? &input.range : number == 1 ? &input.made : 0;
 	if (map == &files)
 		return number == input.range.file ? &input.table : 0;
 	if (map == &ways_back)

@@ -13,9 +13,9 @@ use std::path::PathBuf;
 /// The most frames of a stack, and the bytes of `struct sample` before its frames.
 const MAX_FRAMES: u64 = 1024;
 const HEADER: u64 = 40;
-/// Reads of the stack in one step: the words of a way back to another stack and the one to subtract, return
-/// address and frame pointer.
-const MAX_READS: u64 = MOST_WORDS as u64 + 3;
+/// Reads of memory in one step: the words of a way back to another stack and the one to subtract, return
+/// address and frame pointer, and the code in front of the return address.
+const MAX_READS: u64 = MOST_WORDS as u64 + 4;
 /// Loads of a look-up (`tests/reader.rs`), and loads of a long rule.
 const MAX_LOADS: u64 = common::MAX_LOADS + 7;
 
@@ -46,6 +46,8 @@ struct Sample {
     ranges: u64,
     ended: bool,
     way: WayBack,
+    /// Code from here on was made by the process.
+    made: u64,
 }
 
 impl Sample {
@@ -64,6 +66,7 @@ impl Sample {
             ranges: 1,
             ended: false,
             way: WayBack::default(),
+            made: u64::MAX,
         }
     }
 
@@ -74,13 +77,16 @@ impl Sample {
     }
 
     fn write(&self, to: &mut Vec<u8>) {
-        let range = Range { start: 0, end: u64::MAX, bias: 0, file: FILE, pid: PID };
+        let range = Range { start: 0, end: self.made, bias: 0, file: FILE, pid: PID };
+        let made = Range { start: self.made, end: u64::MAX, file: Range::MADE, ..range };
         to.extend((self.bytes.len() as u64).to_ne_bytes());
         to.extend(self.table.to_bytes());
         let words = |words: &[u64]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
         to.extend(words(&self.registers));
-        to.extend(words(&[range.start, range.end, range.bias]));
-        to.extend([range.file, range.pid].iter().flat_map(|word| word.to_ne_bytes()));
+        for range in [range, made] {
+            to.extend(words(&[range.start, range.end, range.bias]));
+            to.extend([range.file, range.pid].iter().flat_map(|word| word.to_ne_bytes()));
+        }
         to.extend(words(&[self.stack, self.words.len() as u64, self.fails, self.kernel_frames]));
         to.extend(words(&[self.thread, self.ranges, self.ended.into(), SWITCHED + 5]));
         to.extend([FILE, 0].iter().flat_map(|word| word.to_ne_bytes()));
@@ -236,6 +242,10 @@ fn hostile(random: &mut Random, bytes: &[u8], table: Table, count: usize) -> Vec
         sample.fails = [0, 0, 1, 2, 7][random.below(5)];
         sample.kernel_frames = random.below(129) as u64;
         (sample.thread, sample.way) = (place(random), way(random));
+        if random.below(2) == 0 {
+            // The stack may be code, and the table's code may be made.
+            (sample.made, sample.ranges) = ([LEAF, SIGNAL, 0x2000, place(random)][random.below(4)], 2);
+        }
         sample
     };
     (0..count).map(some).collect()
@@ -328,6 +338,87 @@ fn a_stack_goes_on_where_another_one_was_left() {
     let ends: Vec<(End, u64)> = outcomes.iter().map(|outcome| (outcome.end, outcome.frames)).collect();
     assert_eq!(ends, [(End::Root, 4), (End::Root, 2), (End::Memory, 2), (End::Root, 2)]);
     assert_eq!(outcomes[0].innermost[..4], [LEAF, SWITCHED + 5, BY_FP + 4, START + 1]);
+}
+
+/// The words of a stack on which code lies, too: from `STACK + 0x800` on, where the process has made it.
+const MADE: u64 = STACK + 0x800;
+
+/// A sample in made code, whose frame pointer leads to the frames of made code and of files behind it.
+fn in_made_code(code: &[(u64, u64)], pc: u64, (sp, fp): (u64, u64), words: &[u64]) -> Sample {
+    let (bytes, table) = sound();
+    let mut all = vec![0; 0x200];
+    all[..words.len()].copy_from_slice(words);
+    for &(at, word) in code {
+        all[((at - STACK) / 8) as usize] = word;
+    }
+    let mut sample = Sample::new(&bytes, table, STACK, all).at(pc, sp, fp);
+    (sample.made, sample.ranges) = (MADE, 2);
+    sample
+}
+
+/// Code that a process made is left by its frame pointer. Its first and last instructions are outside its
+/// frame.
+#[test]
+fn made_code_is_left_by_its_frame_pointer() {
+    // Two frames of made code. The outer one's caller is no file's code, so that the stack ends there.
+    let words = [STACK + 24, MADE + 0x40, 0, STACK + 40, MADE + 0x80, STACK + 40, 9];
+    let within = in_made_code(&[], MADE + 8, (STACK, STACK), &words);
+    let outcome = &Program::new().walk(&[within])[0];
+    assert_eq!(outcome.innermost[..3], [MADE + 8, MADE + 0x40, MADE + 0x80], "{outcome:#x?}");
+    assert_eq!((outcome.end, outcome.frames), (End::NoRows, 3));
+    let words = [MADE + 0x20, MADE + 0x40, 0, STACK + 40, MADE + 0x80];
+    let (push, moves, ret, pops) = (0xe5_8948_5590, 0x0090_e589_4855, 0xc3_9090, 0x0008_c290);
+    let outside = [(push, 1, 0), (ret, 2, 0), (moves, 1, 1), (pops, 1, 0)].map(|(code, offset, lower)| {
+        in_made_code(&[(MADE + 8, code)], MADE + 8 + offset, (STACK + 8 - 8 * lower, STACK + 24), &words)
+    });
+    for outcome in Program::new().walk(&outside) {
+        assert_eq!(outcome.innermost[1], MADE + 0x40, "{outcome:#x?}");
+    }
+}
+
+/// Of the callers that a frame pointer leads to, only those in a file that have made a call count.
+#[test]
+fn the_caller_of_made_code_has_made_a_call() {
+    const BACK: u64 = STACK + 0x400;
+    let behind = |code: &[u8]| {
+        let mut bytes = [0x90; 8];
+        bytes[8 - code.len()..].copy_from_slice(code);
+        let words = [0, BACK, 0, 0];
+        in_made_code(&[(BACK - 8, u64::from_le_bytes(bytes))], MADE + 8, (STACK, STACK), &words)
+    };
+    let calls: [&[u8]; 12] = [
+        &[0xe8, 1, 2, 3, 4],
+        &[0xff, 0xd0],
+        &[0x41, 0xff, 0xd2],
+        &[0xff, 0x13],
+        &[0xff, 0x14, 0x24],
+        &[0xff, 0x14, 0xc5, 1, 2, 3, 4],
+        &[0xff, 0x15, 1, 2, 3, 4],
+        &[0xff, 0x50, 8],
+        &[0xff, 0x54, 0x24, 8],
+        &[0xff, 0x93, 1, 2, 3, 4],
+        &[0xff, 0x94, 0x24, 1, 2, 3, 4],
+        &[0x42, 0xff, 0x94, 0xe0, 1, 2, 3, 4],
+    ];
+    let others: [&[u8]; 9] = [
+        &[0x90],
+        &[0xe9, 1, 2, 3, 4],
+        &[0xe8, 1, 2, 3],
+        &[0xff, 0xe0],
+        &[0xff, 0x14],
+        &[0xff, 0x15],
+        &[0xff, 0x14, 0x25],
+        &[0xff, 0x54, 0x24],
+        &[0xff, 0x94, 1, 2, 3, 4],
+    ];
+    let program = Program::new();
+    for (code, frames) in [(&calls[..], 2), (&others, 1)] {
+        let samples: Vec<Sample> = code.iter().map(|code| behind(code)).collect();
+        for (outcome, code) in program.walk(&samples).iter().zip(code) {
+            // The address is plausible, but the table has no rows for it.
+            assert_eq!((outcome.end, outcome.frames), (End::NoRows, frames), "{code:x?} {outcome:#x?}");
+        }
+    }
 }
 
 /// The kernel still has the registers of a thread that ends, but its stack is gone.

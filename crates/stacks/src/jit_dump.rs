@@ -106,6 +106,11 @@ impl JitDump {
         self.read.borrow()
     }
 
+    /// Whether the file says how the code at an address is left.
+    pub fn describes(&self, address: u64) -> bool {
+        self.read().function_at(address).is_some_and(|(_, function)| function.frames.is_some())
+    }
+
     /// Steps from the frame at `address` to its caller. `None`: the file does not say how.
     pub fn step_at<F: FnMut(u64) -> Result<u64, ()>>(
         &self,

@@ -111,6 +111,18 @@ impl Process {
         }
     }
 
+    /// Executable memory that belongs to no file, ascending. Neighbours are one range.
+    pub fn made_code(&self) -> Vec<Range<u64>> {
+        let mut all: Vec<Range<u64>> = Vec::new();
+        for (&start, &end) in &self.anonymous {
+            match all.last_mut().filter(|last| last.end == start) {
+                Some(last) => last.end = end,
+                None => all.push(start..end),
+            }
+        }
+        all
+    }
+
     pub(crate) fn map(
         &mut self,
         range: Range<u64>,
@@ -326,7 +338,7 @@ impl Processes {
 
 /// Whether a mapping's name is that of a file. The name of other memory is in brackets, begins with two
 /// slashes, or says how the memory was made.
-fn is_file(path: &[u8]) -> bool {
+pub(crate) fn is_file(path: &[u8]) -> bool {
     let special = [&b"["[..], b"//", b"/dev/zero", b"/anon_hugepage", b"/SYSV", b"anon_inode:"];
     path == b"[vdso]" || !path.is_empty() && !special.iter().any(|start| path.starts_with(start))
 }

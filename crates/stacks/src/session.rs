@@ -6,22 +6,23 @@
 //! part of a call chain later, when it returns to the program, and mark the sample with a number (a cookie).
 //! Such a sample waits for its second part.
 
+mod in_kernel;
+
 use crate::bytes::Bytes;
 use crate::event::{Chain, Event, Mapped, Sample, User};
 use crate::files::{FileId, Files, Options};
 use crate::image::Image;
 use crate::kernel::{KERNEL, Reference};
 use crate::present;
-use crate::process::{Last, Place, Process, Processes};
+use crate::process::{Place, Process, Processes};
 use crate::registers::{Number, dwarf_number};
 use crate::snapshot::{Snapshot, Thread};
 use crate::statistics::{End, Statistics};
 pub use crate::walk::Frame;
-use crate::walk::{
-    Copied, SLOTS, Saved, end_of_stack, ends_after_scheduling, is_plausible, most_frames, switched, walk,
-};
+use crate::walk::{Copied, SLOTS, Saved, most_frames, walk};
 use hashbrown::HashMap;
-use sframe_format::{Abi, FrameAddress, Module, Registers, RuleCache, Source};
+pub use in_kernel::{Described, Former};
+use sframe_format::{Abi, Module, Registers, RuleCache, Source};
 use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -82,15 +83,6 @@ struct Waiting {
     period: u64,
     frames: Vec<Frame>,
     in_kernel: bool,
-}
-
-/// What memory held of which the program in the kernel did not know yet that it holds something else.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Former {
-    /// The memory.
-    pub range: Range<u64>,
-    /// The file that the program knew there, and how far its addresses were raised. `None`: any.
-    pub file: Option<(FileId, u64)>,
 }
 
 /// Settings of a session.
@@ -370,6 +362,11 @@ impl Session {
         }
     }
 
+    /// Code that a process has made while it ran, ascending: executable memory of no file.
+    pub fn made_code(&self, pid: u32) -> Vec<Range<u64>> {
+        self.processes.known(pid).map(Process::made_code).unwrap_or_default()
+    }
+
     /// Handles what a process has mapped that runs already, and its threads.
     ///
     /// # Errors
@@ -418,95 +415,6 @@ impl Session {
     /// The files that a process has mapped. `None`: there is no such process.
     pub fn modules(&self, pid: u32) -> Option<&[Module<Bytes>]> {
         self.processes.modules(pid)
-    }
-
-    /// Handles a stack that was unwound in the kernel. Of the memory at `stale`, the program there still knew
-    /// the file before, so a frame in it has a caller only if the rules of both files are the same.
-    pub fn unwound(
-        &mut self,
-        sample: &sframe_bpf::Sample<'_>,
-        stale: &[Former],
-        take: &mut dyn FnMut(&Stack<'_>),
-    ) {
-        self.frames.clear();
-        // The first word is a mark, as in a recorded call chain.
-        let kernel = sample.kernel_frames().filter(|&address| address < CONTEXT_LEAST);
-        for (place, address) in kernel.enumerate() {
-            // As in call chains, only the first address is the instruction itself.
-            note(&mut self.frames, self.processes.get(sample.pid), address, true, place == 0);
-        }
-        self.statistics.kernel_frames += self.frames.len() as u64;
-        self.statistics.in_kernel += 1;
-        let (process, mut last) = (self.processes.get(sample.pid), Last::default());
-        let (mut source, mut guessed, mut is_wrong) = (Source::Topmost, false, false);
-        for (address, returns) in sample.user_frames() {
-            // The program in the kernel cannot look for the call.
-            guessed |= source == Source::Instructions;
-            is_wrong = guessed
-                && returns
-                && !is_plausible(process, &self.files, FrameAddress::ReturnAddress(address));
-            // What the program in the kernel says of a goroutine may hold of another one by now.
-            let is_last = returns && ends_after_scheduling(&self.files, &self.frames);
-            if is_wrong || is_last {
-                break;
-            }
-            let inside = address.wrapping_sub(returns.into());
-            let place = process.place_after(&mut last, inside);
-            self.frames.push(Frame { address, place, returns, source: Some(source) });
-            is_wrong = !stale.is_empty() && !agree(&self.files, stale, place, inside);
-            if is_wrong {
-                break;
-            }
-            // The table of this frame's file leads to the caller.
-            source = match place {
-                Place::File(file, own) => {
-                    self.files.table(file).map_or(Source::EhFrame, |table| table.source_at(own))
-                }
-                _ => Source::SignalContext,
-            };
-        }
-        let reached = if is_wrong { sframe_bpf::End::NoRows } else { sample.end };
-        let end = self.end_in_kernel(sample.pid, reached, guessed || source == Source::Instructions);
-        let frames = std::mem::take(&mut self.frames);
-        let sframe_bpf::Sample { pid, tid, cpu, time, period, .. } = *sample;
-        let (cpu, time) = (Some(cpu), Some(time));
-        let unwound = Waiting { pid, tid, event: 0, cpu, time, period, frames, in_kernel: true };
-        self.frames = self.pass_on(unwound, end, take);
-    }
-
-    /// Translates the end of a walk in the kernel.
-    fn end_in_kernel(&mut self, pid: u32, end: sframe_bpf::End, guessed: bool) -> End {
-        use sframe_bpf::End as Kernel;
-        let file = match self.frames.last() {
-            Some(Frame { place: Place::File(file, _), .. }) => Some(*file),
-            _ => None,
-        };
-        match (end, file) {
-            (Kernel::Root, Some(_)) => self.frames.last().map_or(End::Root, |last| {
-                let address = last.address;
-                let at = if last.returns {
-                    FrameAddress::ReturnAddress(address)
-                } else {
-                    FrameAddress::InstructionPointer(address)
-                };
-                end_of_stack(self.processes.get(pid), &self.files, at, guessed)
-            }),
-            (Kernel::Root, None) => End::Root,
-            (Kernel::TooDeep | Kernel::RingFull, _) => End::TooDeep,
-            (Kernel::NoTable | Kernel::NoRows, Some(file)) => match self.frames.last() {
-                Some(&Frame { address, place: Place::File(_, own), returns: true, .. }) => {
-                    let at = FrameAddress::ReturnAddress(address);
-                    switched(&self.files, (file, own), at).unwrap_or(End::NoRows(file))
-                }
-                _ => End::NoRows(file),
-            },
-            (Kernel::Malformed, Some(file)) => End::Malformed(file),
-            (Kernel::Memory, _) => End::Memory,
-            (Kernel::Register, _) => End::Register,
-            (Kernel::NoProgress, _) => End::NoProgress,
-            (Kernel::Narrow, _) => End::Narrow,
-            _ => End::Unmapped,
-        }
     }
 
     fn kernel_frames(&self) -> u64 {
@@ -645,24 +553,6 @@ impl Session {
         let (cpu, time, period, in_kernel) = (None, None, 1, false);
         self.pass_on(Waiting { pid, tid, event, cpu, time, period, frames, in_kernel }, end, take).len()
     }
-}
-
-/// Whether a step from an address by the rows of the file that was there before is right.
-#[cold]
-fn agree(files: &Files, stale: &[Former], place: Place, address: u64) -> bool {
-    let rules = |file: FileId, own: u64| {
-        let found = files.table(file)?.table()?.lookup(own).ok()??;
-        Some(found.rules)
-    };
-    // If it has changed more than once, the program knew what was there first.
-    let first = stale.iter().find(|former| former.range.contains(&address));
-    first.is_none_or(|former| match (former.file, place) {
-        (Some((file, bias)), Place::File(now, own)) => {
-            let known = rules(file, address.wrapping_sub(bias));
-            known.is_some() && known == rules(now, own)
-        }
-        _ => false,
-    })
 }
 
 /// Adds a frame of a recorded call chain.

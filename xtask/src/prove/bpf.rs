@@ -20,13 +20,15 @@ struct Workload {
     command: &'static [&'static str],
 }
 
-const WORKLOADS: [Workload; 6] = [
+const WORKLOADS: [Workload; 8] = [
     Workload { name: "C++, deep recursion", command: &["./deep"] },
     Workload { name: "C++, exceptions and signals", command: &["./throws"] },
     Workload { name: "C, static, not position-independent", command: &["./static"] },
     Workload { name: "Rust", command: &["./rust"] },
     Workload { name: "python", command: &["/usr/bin/python3", "work.py"] },
     Workload { name: "node", command: &["node", "work.js"] },
+    Workload { name: "Java", command: &["java", "-XX:+PreserveFramePointer", "Work"] },
+    Workload { name: "Java, without frame pointers", command: &["java", "Work"] },
 ];
 
 const DEEP: &str = "#include <algorithm>\n#include <cstdio>\n#include <string>\n#include <vector>\n\
@@ -50,6 +52,12 @@ const RUST: &str = "use std::collections::{BTreeMap, HashMap};\n\
     all += tree(10).sum(); let map: HashMap<String, u64> = (0..20000u64).map(|i| (format!(\"k{}\", i * round + t), i)).collect();\n\
     let sorted: BTreeMap<_, _> = map.into_iter().collect(); all += sorted.values().sum::<u64>(); } all })).collect();\n\
     for thread in threads { all += thread.join().unwrap(); } println!(\"{all}\"); }\n";
+const JAVA: &str = "import java.util.*;\npublic class Work {\n\
+    static int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\n\
+    static long work(int round) { Map<String, Integer> map = new HashMap<>();\n\
+    for (int i = 0; i < 20000; i++) map.merge(\"k\" + (i * round % 5000), i, Integer::sum);\n\
+    List<String> keys = new ArrayList<>(map.keySet()); Collections.sort(keys); return keys.get(0).hashCode() + fib(24); }\n\
+    public static void main(String[] words) { long sum = 0; for (int i = 0; i < 1500; i++) sum += work(i); System.out.println(sum); } }\n";
 
 const HEAD: &str = "| recording | samples that both have | equal stacks | after half a second | frames of the deepest | ns a sample in the kernel | ns a frame | frames a sample | tables | bytes of tables | memory of their maps | stack deltas | slack of their maps |\n\
     |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|";
@@ -84,8 +92,8 @@ pub fn bpf(proof: &mut Proof) -> Result<()> {
     proof.note(format!(
         "\nEqual: the same addresses, and both at the root or both not. The time is all that the program does at a sample: frames of the kernel, the walk, \
          the ring. A file's table is handed over after the first sample that was unwound in user space has passed through the file, so the kernel has \
-         none for the first samples of a run; the next column leaves out the first half of a second. In some runs, node compiles its outermost function as it runs: user space \
-         goes on through such code by frame pointers, and the program in the kernel leaves such a stack to user space (\"an address in no file\"), so that few are equal then. Stack deltas are those of `prove compact`, of the same tables.\n\n## Why stacks are not equal\n\n{reasons}"
+         none for the first samples of a run; the next column leaves out the first half of a second. Code that a program made while it ran is left by its frame pointer on both sides; only the program in the kernel sees \
+         the instruction that runs, and so knows where the frame pointer is not set yet or is that of the caller again. Stack deltas are those of `prove compact`, of the same tables.\n\n## Why stacks are not equal\n\n{reasons}"
     ))
 }
 
@@ -146,6 +154,7 @@ fn prepare(proof: &Proof) -> Result<()> {
         ("rust.rs", RUST),
         ("work.py", super::stacks::PYTHON),
         ("work.js", super::stacks::NODE),
+        ("Work.java", JAVA),
     ];
     for (name, text) in files {
         std::fs::write(proof.folder.join(name), text)?;
@@ -154,5 +163,6 @@ fn prepare(proof: &Proof) -> Result<()> {
     proof.tool("g++", &["-O2", "-o", "throws", "throws.cc"])?;
     proof.tool("gcc", &["-O2", "-static", "-o", "static", "static.c"])?;
     proof.tool("rustc", &["-O", "-o", "rust", "rust.rs"])?;
+    proof.tool("javac", &["Work.java"])?;
     Ok(())
 }

@@ -32,6 +32,8 @@ struct Walk {
     in_kernel: bool,
     end: End,
     addresses: Vec<u64>,
+    /// Whether the innermost frame is in code that the program made.
+    made: bool,
 }
 
 #[derive(Default, Serialize)]
@@ -108,6 +110,7 @@ fn walk(stack: &Stack<'_>) -> Walk {
         time: stack.time.unwrap_or(0),
         in_kernel: stack.in_kernel,
         end: stack.end,
+        made: user.clone().next().is_some_and(|frame| matches!(frame.place, Place::Anonymous(..))),
         addresses: user.map(|frame| frame.address).collect(),
     }
 }
@@ -148,6 +151,9 @@ fn compare(mut walks: Vec<Walk>, later: u64, files: &Files, found: &mut Comparis
 
 fn reason(kernel: &Walk, user: &Walk, files: &Files) -> String {
     let common = kernel.addresses.len().min(user.addresses.len());
+    if kernel.made && has_one_more(&kernel.addresses, &user.addresses) {
+        return "user space left out the caller of made code at its first or last instruction".into();
+    }
     if kernel.addresses[..common] != user.addresses[..common] {
         return "frames differ".into();
     }
@@ -155,6 +161,13 @@ fn reason(kernel: &Walk, user: &Walk, files: &Files) -> String {
         return format!("user space ended first: {}", user.end.describe(&Modules::of(files)));
     }
     format!("the kernel ended first: {}", kernel.end.describe(&Modules::of(files)))
+}
+
+/// Whether a stack has a frame behind the innermost one that the other one lacks.
+fn has_one_more(longer: &[u64], shorter: &[u64]) -> bool {
+    let ([first, _, longer @ ..], [same, shorter @ ..]) = (longer, shorter) else { return false };
+    let common = longer.len().min(shorter.len());
+    first == same && longer[..common] == shorter[..common]
 }
 
 /// Writes the tables. Returns their names.

@@ -10,16 +10,18 @@ use super::members::Members;
 use super::request::Target;
 use super::stale::{Stale, now};
 use super::tables::{Ready, Tables};
+use crate::bytes::Bytes;
 use crate::code::switch::{Back, FramePointer, From, Switch};
 use crate::event::Event;
 use crate::files::FileId;
 use crate::image::Image;
-use crate::process::Place;
+use crate::process::{Place, is_file};
 use crate::running::Running;
 use crate::session::{Former, Session, Stack};
 pub use sframe_bpf::RunTime;
 use sframe_bpf::{End, Kernel, Range, Stacks, WayBack};
-use std::collections::BTreeSet;
+use sframe_format::Module;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -34,6 +36,8 @@ pub struct InKernel {
     pub(super) stacks: Option<Stacks>,
     /// Processes whose mappings have changed.
     changed: BTreeSet<u32>,
+    /// Processes that describe code which they made, so that frame pointers do not lead out of it.
+    describing: HashSet<u32>,
     /// Files that a stack has passed through, of which the kernel has no table.
     wanted: BTreeSet<u32>,
     tables: Tables,
@@ -68,6 +72,7 @@ impl InKernel {
             tables: Tables::start()?,
             stacks: Some(stacks),
             changed: BTreeSet::new(),
+            describing: HashSet::new(),
             wanted: BTreeSet::new(),
             stale: Stale::default(),
         })
@@ -110,11 +115,24 @@ impl InKernel {
                         self.stale.change(mapped.pid, Former { range: both, file: before });
                     }
                 }
+                // Code may be made again and again at one place.
+                if !mapped.executable || is_file(mapped.path) {
+                    for made in session.made_code(mapped.pid) {
+                        let both = made.start.max(range.start)..made.end.min(range.end);
+                        if !both.is_empty() {
+                            self.stale.change(mapped.pid, Former { range: both, file: None });
+                        }
+                    }
+                }
             }
             Event::Named { pid, executed: true, .. } => {
+                self.describing.remove(pid);
                 self.stale.change(*pid, Former { range: 0..u64::MAX, file: None });
             }
-            Event::Exited { pid, tid } if pid == tid => self.stale.forget(*pid),
+            Event::Exited { pid, tid } if pid == tid => {
+                self.describing.remove(pid);
+                self.stale.forget(*pid);
+            }
             _ => {}
         }
         match event {
@@ -188,14 +206,7 @@ impl InKernel {
         for pid in std::mem::take(&mut self.changed) {
             match session.modules(pid) {
                 Some(modules) => {
-                    let range = |module: &sframe_format::Module<_>| Range {
-                        start: module.range().start,
-                        end: module.range().end,
-                        bias: module.bias(),
-                        file: module.id().0 as u32,
-                        pid,
-                    };
-                    let ranges: Vec<Range> = modules.iter().map(range).collect();
+                    let ranges = self.ranges(session, pid, modules);
                     // After an error, the program still has the old ones.
                     if self.kernel.set_process(pid, &ranges).is_err() {
                         continue;
@@ -204,6 +215,37 @@ impl InKernel {
                 None => self.kernel.remove_process(pid),
             }
             self.stale.tell(pid, now());
+        }
+    }
+
+    /// The executable memory of a process.
+    fn ranges(&self, session: &Session, pid: u32, modules: &[Module<Bytes>]) -> Vec<Range> {
+        let of_file = |module: &Module<_>| Range {
+            start: module.range().start,
+            end: module.range().end,
+            bias: module.bias(),
+            file: module.id().0 as u32,
+            pid,
+        };
+        let mut ranges: Vec<Range> = modules.iter().map(of_file).collect();
+        if !self.describing.contains(&pid) {
+            let made = session.made_code(pid).into_iter();
+            ranges.extend(made.map(|made| Range {
+                start: made.start,
+                end: made.end,
+                bias: 0,
+                file: Range::MADE,
+                pid,
+            }));
+            ranges.sort_unstable_by_key(|range| range.start);
+        }
+        ranges
+    }
+
+    /// Records that a process describes code which it made.
+    pub(super) fn describes(&mut self, pid: u32) {
+        if self.describing.insert(pid) {
+            self.changed.insert(pid);
         }
     }
 

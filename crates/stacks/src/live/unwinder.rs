@@ -8,7 +8,7 @@ use super::kernel::InKernel;
 use super::members::Members;
 use super::ring;
 use crate::event::{Event, Layout, Record, read};
-use crate::session::{Session, Stack};
+use crate::session::{Described, Session, Stack};
 use sframe_bpf::Sample;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -173,7 +173,12 @@ impl Unwinder {
             {
                 self.samples += 1;
                 let stale = self.in_kernel.as_ref().map(|kernel| kernel.stale(sample.pid, sample.time));
-                session.unwound(&sample, &stale.unwrap_or_default(), take);
+                let described = session.unwound(&sample, &stale.unwrap_or_default(), take);
+                if described == Described::Yes
+                    && let Some(in_kernel) = &mut self.in_kernel
+                {
+                    in_kernel.describes(sample.pid);
+                }
             }
             return Told::Other;
         }

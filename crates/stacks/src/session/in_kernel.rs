@@ -1,0 +1,157 @@
+//! Stacks that the program in the kernel has unwound.
+
+use super::{CONTEXT_LEAST, Session, Stack, Waiting, note};
+use crate::files::{FileId, Files};
+use crate::process::{Last, Place, Process};
+use crate::statistics::End;
+use crate::walk::{Frame, end_of_stack, ends_after_scheduling, is_plausible, switched};
+use sframe_format::{FrameAddress, Source};
+use std::ops::Range;
+
+/// What memory held of which the program in the kernel did not know yet that it holds something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Former {
+    /// The memory.
+    pub range: Range<u64>,
+    /// The file that the program knew there, and how far its addresses were raised. `None`: any.
+    pub file: Option<(FileId, u64)>,
+}
+
+/// Whether a process says how code that it made is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Described {
+    /// It does, by call frame information or rows.
+    Yes,
+    /// No stack has met such code.
+    No,
+}
+
+impl Session {
+    /// Handles a stack that was unwound in the kernel. Of the memory at `stale`, the program there still knew
+    /// the file before, so a frame in it has a caller only if the rules of both files are the same. Says
+    /// whether the process describes code that it made, which the program left by a frame pointer: such a
+    /// frame has no caller either.
+    pub fn unwound(
+        &mut self,
+        sample: &sframe_bpf::Sample<'_>,
+        stale: &[Former],
+        take: &mut dyn FnMut(&Stack<'_>),
+    ) -> Described {
+        self.frames.clear();
+        // The first word is a mark, as in a recorded call chain.
+        let kernel = sample.kernel_frames().filter(|&address| address < CONTEXT_LEAST);
+        for (place, address) in kernel.enumerate() {
+            // As in call chains, only the first address is the instruction itself.
+            note(&mut self.frames, self.processes.get(sample.pid), address, true, place == 0);
+        }
+        self.statistics.kernel_frames += self.frames.len() as u64;
+        self.statistics.in_kernel += 1;
+        let (process, mut last) = (self.processes.get(sample.pid), Last::default());
+        let (mut source, mut guessed, mut is_wrong) = (Source::Topmost, false, false);
+        let mut described = Described::No;
+        let mut frames = sample.user_frames().peekable();
+        while let Some((address, returns)) = frames.next() {
+            // The program in the kernel looks for the call only behind code that a process made.
+            guessed |= matches!(source, Source::Instructions | Source::FramePointer);
+            is_wrong = guessed
+                && returns
+                && !is_plausible(process, &self.files, FrameAddress::ReturnAddress(address));
+            // What the program in the kernel says of a goroutine may hold of another one by now.
+            let is_last = returns && ends_after_scheduling(&self.files, &self.frames);
+            if is_wrong || is_last {
+                break;
+            }
+            let inside = address.wrapping_sub(returns.into());
+            let place = process.place_after(&mut last, inside);
+            self.frames.push(Frame { address, place, returns, source: Some(source) });
+            is_wrong = !stale.is_empty() && !agree(&self.files, stale, place, inside);
+            if is_wrong {
+                break;
+            }
+            let next_returns = frames.peek().is_some_and(|(_, returns)| *returns);
+            // The table of this frame's file leads to the caller.
+            source = match place {
+                Place::File(file, own) => {
+                    self.files.table(file).map_or(Source::EhFrame, |table| table.source_at(own))
+                }
+                Place::Anonymous(pid, address) if next_returns => {
+                    if describes(&self.files, process, pid, address) {
+                        (described, is_wrong) = (Described::Yes, true);
+                        break;
+                    }
+                    Source::FramePointer
+                }
+                _ => Source::SignalContext,
+            };
+        }
+        let reached = if is_wrong { sframe_bpf::End::NoRows } else { sample.end };
+        let end = self.end_in_kernel(sample.pid, reached, guessed || source == Source::Instructions);
+        let frames = std::mem::take(&mut self.frames);
+        let sframe_bpf::Sample { pid, tid, cpu, time, period, .. } = *sample;
+        let (cpu, time) = (Some(cpu), Some(time));
+        let unwound = Waiting { pid, tid, event: 0, cpu, time, period, frames, in_kernel: true };
+        self.frames = self.pass_on(unwound, end, take);
+        described
+    }
+
+    /// Translates the end of a walk in the kernel.
+    fn end_in_kernel(&mut self, pid: u32, end: sframe_bpf::End, guessed: bool) -> End {
+        use sframe_bpf::End as Kernel;
+        let file = match self.frames.last() {
+            Some(Frame { place: Place::File(file, _), .. }) => Some(*file),
+            _ => None,
+        };
+        match (end, file) {
+            (Kernel::Root, Some(_)) => self.frames.last().map_or(End::Root, |last| {
+                let address = last.address;
+                let at = if last.returns {
+                    FrameAddress::ReturnAddress(address)
+                } else {
+                    FrameAddress::InstructionPointer(address)
+                };
+                end_of_stack(self.processes.get(pid), &self.files, at, guessed)
+            }),
+            (Kernel::Root, None) => End::Root,
+            (Kernel::TooDeep | Kernel::RingFull, _) => End::TooDeep,
+            (Kernel::NoTable | Kernel::NoRows, Some(file)) => match self.frames.last() {
+                Some(&Frame { address, place: Place::File(_, own), returns: true, .. }) => {
+                    let at = FrameAddress::ReturnAddress(address);
+                    switched(&self.files, (file, own), at).unwrap_or(End::NoRows(file))
+                }
+                _ => End::NoRows(file),
+            },
+            (Kernel::Malformed, Some(file)) => End::Malformed(file),
+            (Kernel::Memory, _) => End::Memory,
+            (Kernel::Register, _) => End::Register,
+            (Kernel::NoProgress, _) => End::NoProgress,
+            (Kernel::Narrow, _) => End::Narrow,
+            _ if matches!(self.frames.last(), Some(Frame { place: Place::Anonymous(..), .. })) => End::Jit,
+            _ => End::Unmapped,
+        }
+    }
+}
+
+/// Whether a process says how code that it made at an address is left.
+#[cold]
+fn describes(files: &Files, process: &Process, pid: u32, address: u64) -> bool {
+    files.jit_dump(pid).is_some_and(|dump| dump.describes(address))
+        || files.jit_object(pid, process.unwinder().modules(), address).is_some()
+}
+
+/// Whether a step from an address by the rows of the file that was there before is right.
+#[cold]
+fn agree(files: &Files, stale: &[Former], place: Place, address: u64) -> bool {
+    let rules = |file: FileId, own: u64| {
+        let found = files.table(file)?.table()?.lookup(own).ok()??;
+        Some(found.rules)
+    };
+    // If it has changed more than once, the program knew what was there first.
+    let first = stale.iter().find(|former| former.range.contains(&address));
+    first.is_none_or(|former| match (former.file, place) {
+        (Some((file, bias)), Place::File(now, own)) => {
+            let known = rules(file, address.wrapping_sub(bias));
+            known.is_some() && known == rules(now, own)
+        }
+        _ => false,
+    })
+}
