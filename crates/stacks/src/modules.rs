@@ -14,6 +14,9 @@ pub struct Module {
     /// Its build-id in hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build_id: Option<String>,
+    /// The start of its addresses: where its first segment is loaded, if the file is not moved.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub start: u64,
     /// The end of its addresses. `u64::MAX`: unknown.
     pub end: u64,
     /// Why it could not be used.
@@ -40,6 +43,7 @@ impl Modules {
         let module = |file: &crate::files::MappedFile| Module {
             path: file.path.to_string(),
             build_id: file.build_id().map(hexadecimal),
+            start: file.image().map_or(0, |image| image.extent().start),
             end: file.image().map_or(u64::MAX, |image| image.extent().end),
             unusable: file.image().err().map(str::to_owned),
             code: file.image().map_or_else(|_| Vec::new(), |image| image.code().collect()),
@@ -63,6 +67,11 @@ impl Modules {
         self.all.push(module);
         FileId((self.all.len() - 1) as u32)
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The name of a machine, as `uname -m` prints it.
