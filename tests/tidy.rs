@@ -379,9 +379,11 @@ fn the_front_door_and_the_map_stay_short() {
 }
 
 #[test]
-fn ci_checks_what_the_readme_says_and_form_and_lints() {
+fn ci_checks_what_the_readme_says_and_form_lints_and_documentation() {
     let ci = std::fs::read_to_string(root().join(".ci/run")).unwrap();
-    for command in ["cargo xtask test", "fmt", "clippy", "-D warnings", "SFRAME_TESTS_REQUIRE_ALL=1"] {
+    for command in
+        ["cargo xtask test", "fmt", "clippy", "-D warnings", "cargo doc", "SFRAME_TESTS_REQUIRE_ALL=1"]
+    {
         assert!(ci.contains(command), ".ci/run lacks {command}");
     }
 }

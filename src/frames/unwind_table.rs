@@ -6,7 +6,7 @@
 //! Functions with equal rows share a shape, so one comparison holds for all of them. What the table cannot
 //! say stays an FDE.
 //!
-//! Addresses come later ([`crate::synth::unwind_table`]): of code and of language-specific data by the FDE's
+//! Addresses come later (`synth::unwind_table`): of code and of language-specific data by the FDE's
 //! relocations, of personality routines by the CIE's.
 
 use super::eh_frame::{Fde, FileFrames, FrameSection, Frames, is_live};

@@ -1,7 +1,7 @@
 //! The last result of each proof, in `tests/proofs/`: short pages that are kept in the tree, so that its
 //! history shows when a result changes.
 //!
-//! Only [`write`] writes there. If the result is the same, it leaves the page alone, so running a proof again
+//! Only [`write()`] writes there. If the result is the same, it leaves the page alone, so running a proof again
 //! changes nothing. Some figures differ in every run: the date, versions of tools, times. These are
 //! [`Measured`]: the page shows them, but a difference in them is not a new result.
 
@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The marks around measured figures, in texts on their way to [`write`]; they are characters for private
+/// The marks around measured figures, in texts on their way to [`write()`]; they are characters for private
 /// use.
 const MARKS: [char; 2] = ['\u{e000}', '\u{e001}'];
 

@@ -13,7 +13,7 @@ use std::process::Command;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Folders whose ELF files are verified, instead of /usr/bin and /usr/lib/<triple>
+    /// Folders whose ELF files are verified, instead of /usr/bin and /usr/lib/TRIPLE
     folders: Vec<PathBuf>,
     #[command(flatten)]
     command: SframeCommand,

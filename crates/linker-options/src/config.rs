@@ -1,6 +1,6 @@
 //! The resolved options of a link.
 //!
-//! [`super::parse`] makes a [`Config`], and only the pass `read_scripts` changes it afterwards, because
+//! [`super::parse()`] makes a [`Config`], and only the pass `read_scripts` changes it afterwards, because
 //! scripts may name the output's format. It holds no parsing state: options that override each other are
 //! settled, defaults that depend on the kind of output are filled in, and paths under the sysroot are spelled
 //! out. A value that depends on the machine stays an `Option` (`None` is the machine's default), because

@@ -1,7 +1,7 @@
 //! Stacks of the calling process: from the caller, or from the code that a signal interrupted.
 //!
-//! A profiler in the process reads the loaded files once ([`Local::refresh`]), and again after further files
-//! were loaded. Its signal handler then walks the stack ([`Local::walk`]). The handler may have interrupted
+//! A profiler in the process reads the loaded files once (`Local::refresh`), and again after further files
+//! were loaded. Its signal handler then walks the stack (`Local::walk`). The handler may have interrupted
 //! the allocator or a thread with a lock, so the walk neither allocates nor locks. It takes a cache that no
 //! other handler uses at the moment, reads a snapshot of the files behind an atomic pointer, and reads memory
 //! with a system call that fails if nothing is mapped there. A child of a fork continues where its parent

@@ -4,7 +4,7 @@
 //! execute and end, and samples are taken with the user's registers and a copy of the top of the stack. A
 //! [`session`] follows the processes, unwinds each sample, and passes it on with its frames. Each frame says
 //! how it was found. A sample that does not reach the root says why. A [`profile`] stores frames and stacks
-//! that samples share only once, and the writers of [`write`] make files of it for people and other tools.
+//! that samples share only once, and the writers of [`mod@write`] make files of it for people and other tools.
 //!
 //! | module | contents |
 //! |---|---|
@@ -31,7 +31,7 @@
 //! | [`functions`] | samples by function, and their changes from one profile to another |
 //! | [`statistics`] | how many stacks reached the root, and why the others did not |
 //! | [`coverage`] | how far apart samples are, and where some are missing |
-//! | [`write`] | text, folded stacks, JSON, pprof, Firefox, HTML; a file to write them from again |
+//! | [`mod@write`] | text, folded stacks, JSON, pprof, Firefox, HTML; a file to write them from again |
 //! | [`live`] | samples of programs that run |
 //!
 //! This crate does not trust recordings: no bytes make it panic, and it uses memory in proportion to their

@@ -1,20 +1,20 @@
 //! Samples running programs with `perf_event_open(2)`, without a recorder and without a file.
 //!
-//! The kernel writes samples into a ring of memory on every processor ([`ring`]). Either the caller reads
+//! The kernel writes samples into a ring of memory on every processor (`ring`). Either the caller reads
 //! them whenever a descriptor says so ([`Recorder`]), or [`record`] does until the programs end: one thread
 //! empties the rings into batches as they fill. A queue of bounded length takes the batches to the thread
-//! that unwinds ([`unwinder`]). If unwinding cannot keep up, first the queue fills and then the rings, and
+//! that unwinds (`unwinder`). If unwinding cannot keep up, first the queue fills and then the rings, and
 //! the kernel counts the samples that it has to drop.
 //!
 //! Either every sampled thread has a clock that asks for samples, or every processor has one ([`Clock`]). The
 //! clock of a thread begins with it, so threads that end within a period have no samples, and of those that
 //! live two periods, always the same place is sampled. The clock of a processor has no such blind spots, but
-//! few users may have one, and it also samples programs that nobody asked for ([`members`] drops these).
+//! few users may have one, and it also samples programs that nobody asked for (`members` drops these).
 //!
 //! With a BPF program in the kernel ([`InKernel`]), the stacks that it has unwound come through a ring of
 //! their own and join the batches. What the kernel tells of processes then wakes the thread that empties
-//! rings at once, and both threads run [`early`], so that the program knows a process before it ends. A third
-//! thread makes the tables of files ([`tables`]).
+//! rings at once, and both threads run `early`, so that the program knows a process before it ends. A third
+//! thread makes the tables of files (`tables`).
 
 mod attribute;
 mod choice;
