@@ -1,8 +1,8 @@
 //! The last result of each proof, in `tests/proofs/`: short pages that are kept in the tree, so that its
 //! history shows when a result changes.
 //!
-//! Only [`write()`] writes there. If the result is the same, it leaves the page alone, so running a proof again
-//! changes nothing. Some figures differ in every run: the date, versions of tools, times. These are
+//! Only [`write()`] writes there. If the result is the same, it leaves the page alone, so a proof that runs
+//! again changes nothing. Some figures differ in every run: the date, versions of tools, times. These are
 //! [`Measured`]: the page shows them, but a difference in them is not a new result.
 
 use crate::commands::first_line;

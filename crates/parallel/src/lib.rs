@@ -4,8 +4,8 @@
 //! not used: out of each chain of them the compiler makes code for splitting, queueing, waiting and joining.
 //! The linker has 270 such chains, for three machines, and that code was 2.1 of the 5.4 million lines that
 //! LLVM was given for it. Yet it does the same for each chain. So here a chain is compiled to the loop over a
-//! piece of its items. Splitting is compiled once for each type of source, and all else in [`mod@divide`] once:
-//! it knows a piece as a [`divide::Job`], and what to do with it as a function, behind pointers. Two calls
+//! piece of its items. Splitting is compiled once for each type of source, and all else in `divide` once: it
+//! knows a piece as a [`divide::Job`], and what to do with it as a function, behind pointers. Two calls
 //! through pointers for a piece are nothing beside the loop.
 //!
 //! The words are rayon's: `par_iter`, `map`, `collect`. A chain begins with a [`source::Source`], whose items

@@ -4,7 +4,7 @@
 //! execute and end, and samples are taken with the user's registers and a copy of the top of the stack. A
 //! [`session`] follows the processes, unwinds each sample, and passes it on with its frames. Each frame says
 //! how it was found. A sample that does not reach the root says why. A [`profile`] stores frames and stacks
-//! that samples share only once, and the writers of [`mod@write`] make files of it for people and other tools.
+//! that samples share only once, and the writers of [`mod@write`] make files of it for people and for tools.
 //!
 //! | module | contents |
 //! |---|---|

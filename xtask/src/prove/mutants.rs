@@ -1,5 +1,5 @@
 //! Proves robustness: thousands of objects, archives, shared libraries and scripts of every machine are
-//! damaged in their structure ([`mod@damage`]). This linker and every other one link them under limits, and the
+//! damaged in their structure (`damage`). This linker and every other one link them under limits, and the
 //! proof counts how each link ended.
 //!
 //! The number of a mutant alone determines it, so a finding can be repeated: `--seed N --count 1`. This
