@@ -12,6 +12,7 @@ use stacks::kernel::Kernel;
 use stacks::live::{InKernel, Progress, Recorded, Turn, record};
 use stacks::profile::Profile;
 use stacks::session::Stack;
+use stacks::statistics::End;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,6 +27,8 @@ const MOST_FILES: u64 = 4096;
 
 /// The share of processor time below which a warning says why.
 const ENOUGH: f64 = 0.9;
+/// The share of stacks that are cut off from which on a warning says what helps.
+const MANY: f64 = 0.1;
 /// Processor time that is long enough to be compared with samples.
 const MEASURABLE: Duration = Duration::from_millis(100);
 
@@ -107,6 +110,8 @@ fn most_files(arguments: &Record) -> Option<u64> {
 fn summary_of_all(profile: &Profile, recorded: &Recorded) -> String {
     let lost = match recorded.statistics.lost {
         0 => String::new(),
+        // The clocks of processors sample all programs, and what is lost may be of any.
+        lost if recorded.by_processor => format!(", {lost} of all programs lost"),
         lost => format!(", {lost} lost"),
     };
     let covered = match recorded.statistics.coverage.processor_time {
@@ -136,6 +141,10 @@ fn warn_of_the_incomplete(recorded: &Recorded) {
              32768; raise `ulimit -l` or /proc/sys/kernel/perf_event_mlock_kb"
         ));
     }
+    let cut = recorded.statistics.ends.get(&End::CopyEnded).copied().unwrap_or(0);
+    cut_off(cut, recorded.statistics.samples, recorded.in_kernel.is_some())
+        .iter()
+        .for_each(|text| warn(text));
     let coverage = &recorded.statistics.coverage;
     let Some(time) = coverage.processor_time else { return };
     if time.share() < ENOUGH
@@ -150,6 +159,18 @@ fn warn_of_the_incomplete(recorded: &Recorded) {
             100.0 * time.share()
         ));
     }
+}
+
+/// A sentence about stacks that are cut off where their copy ended, if these are many.
+fn cut_off(cut: u64, samples: u64, by_bpf: bool) -> Option<String> {
+    let share = cut as f64 / samples.max(1) as f64;
+    let whole = if by_bpf { "" } else { ", and --bpf reads whole stacks, as root" };
+    (share >= MANY).then(|| {
+        format!(
+            "{:.0} % of the stacks are cut off where their copy ended: --stack-size 65528 copies more of each{whole}",
+            100.0 * share
+        )
+    })
 }
 
 /// Renames the page of an earlier recording, as perf does with its recordings. Returns what to tell the user
@@ -181,4 +202,18 @@ fn progress_bar() -> ProgressBar {
         bar.set_style(style);
     }
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut_off;
+
+    #[test]
+    fn a_warning_says_what_helps_if_many_stacks_are_cut_off() {
+        assert_eq!(cut_off(0, 0, false), None);
+        assert_eq!(cut_off(9, 100, false), None);
+        let text = cut_off(82, 100, false).unwrap();
+        assert!(text.starts_with("82 % ") && text.contains("--stack-size 65528") && text.contains("--bpf"));
+        assert!(!cut_off(82, 100, true).unwrap().contains("--bpf"));
+    }
 }

@@ -33,6 +33,9 @@ pub struct Coverage {
     pub throttled: Stretches,
     /// The last sample of each processor.
     last: HashMap<u32, u64>,
+    /// The last record of each processor: a sample, also of a program that nobody asked for, or one that
+    /// tells of lost ones.
+    heard: HashMap<u32, u64>,
     /// Since when a processor takes no samples.
     throttled_since: HashMap<u32, u64>,
 }
@@ -146,15 +149,24 @@ impl Coverage {
     pub(crate) fn sample(&mut self, cpu: Option<u32>, time: Option<u64>, period: u64) {
         self.samples += 1;
         self.periods = self.periods.saturating_add(period);
+        self.heard(Moment { time, cpu });
         let (Some(cpu), Some(time)) = (cpu, time) else { return };
         if let Some(before) = self.last.insert(cpu, time) {
             self.intervals.add(time.saturating_sub(before));
         }
     }
 
-    /// Notes that records were lost up to a moment: after the last sample of that processor.
+    /// Notes that a processor's record of a moment was not lost.
+    pub(crate) fn heard(&mut self, at: Moment) {
+        if let Moment { cpu: Some(cpu), time: Some(time) } = at {
+            self.heard.insert(cpu, time);
+        }
+    }
+
+    /// Notes that records were lost up to a moment: after the last record of that processor.
     pub(crate) fn lost(&mut self, at: Moment) {
-        let start = at.cpu.and_then(|cpu| self.last.get(&cpu)).copied();
+        let start = at.cpu.and_then(|cpu| self.heard.get(&cpu)).copied();
+        self.heard(at);
         let (cpu, stretch) = (at.cpu, start.zip(at.time));
         self.lost.add(stretch.map(|(start, end)| Stretch { start, end, cpu }));
     }
@@ -201,8 +213,8 @@ impl Coverage {
 
     /// Counts that go on after these: the next distances and stretches begin before them.
     pub(crate) fn next(&mut self) -> Self {
-        let (last, throttled_since) = (self.last.clone(), std::mem::take(&mut self.throttled_since));
-        Self { last, throttled_since, ..Self::default() }
+        let throttled_since = std::mem::take(&mut self.throttled_since);
+        Self { last: self.last.clone(), heard: self.heard.clone(), throttled_since, ..Self::default() }
     }
 
     /// Ends the stretches that have not ended.
@@ -243,6 +255,12 @@ mod tests {
         coverage.lost(at(5, 170));
         assert_eq!(coverage.lost.count, 2);
         assert_eq!(coverage.lost.first, [Stretch { start: 100, end: 160, cpu: Some(3) }]);
+        // What comes behind it begins there, or behind a sample of another program.
+        coverage.lost(at(3, 180));
+        coverage.heard(at(3, 190));
+        coverage.lost(at(3, 195));
+        let lengths = (coverage.lost.longest, coverage.lost.total);
+        assert_eq!(lengths, (Duration::from_nanos(60), Duration::from_nanos(85)));
         coverage.throttled(false, at(3, 200));
         coverage.throttled(false, at(4, 210));
         coverage.throttled(true, at(3, 230));

@@ -8,7 +8,7 @@ use crate::write::Named;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
-/// A function's name, and the last part of its file's path.
+/// A function's name, and the last part of its file's path. The number of a process in it counts for nothing.
 pub type Function<'a> = (&'a str, &'a str);
 
 /// A function's samples.
@@ -43,7 +43,7 @@ impl<'a> Counts<'a> {
         let frames: Vec<Vec<usize>> = (0..named.profile.frames.len() as u32)
             .map(|frame| {
                 let names = named.names.of(frame).iter();
-                names.map(|name| number((&name.function, last_part(&name.file)))).collect()
+                names.map(|name| number((&name.function, same_file(&name.file)))).collect()
             })
             .collect();
         let mut stacks: HashMap<u32, u64> = HashMap::new();
@@ -73,6 +73,19 @@ impl<'a> Counts<'a> {
 /// The last part of a path.
 pub(crate) fn last_part(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+/// What a file is called in every run of a program: the last part of its path, and without the number of the
+/// process that has written the list of its own code.
+pub(crate) fn same_file(path: &str) -> &str {
+    const LISTS: [(&str, &str, &str); 2] =
+        [("perf-", ".map", "perf-PID.map"), ("jit-", ".dump", "jit-PID.dump")];
+    let name = last_part(path);
+    let is_list = |&&(start, end, _): &&(&str, &str, &str)| {
+        let number = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    LISTS.iter().find(is_list).map_or(name, |&(.., same)| same)
 }
 
 /// A change from one profile to another.
@@ -127,7 +140,15 @@ fn is_sure(counts: [u64; 2], samples: [u64; 2]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_sure;
+    use super::{is_sure, same_file};
+
+    #[test]
+    fn the_list_of_a_process_is_the_same_file_in_the_next_run() {
+        assert_eq!(same_file("/tmp/perf-12.map"), "perf-PID.map");
+        assert_eq!(same_file("/a/jit-7.dump"), same_file("/b/jit-8.dump"));
+        assert_eq!(same_file("/usr/bin/perf-a.map"), "perf-a.map");
+        assert_eq!(same_file("/usr/bin/perf-.map"), "perf-.map");
+    }
 
     #[test]
     fn changes_that_chance_explains_are_not_sure() {

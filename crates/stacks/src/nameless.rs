@@ -2,7 +2,8 @@
 
 use crate::files::{FileId, Files, hexadecimal};
 use crate::process::Place;
-use crate::profile::{Names, Profile};
+use crate::profile::{Names, Profile, Row};
+use crate::statistics::End;
 use std::collections::BTreeMap;
 
 /// A file fits the list if so many of a hundred samples are in its functions without names.
@@ -37,4 +38,67 @@ pub fn nameless(profile: &Profile, names: &Names, files: &Files) -> Vec<String> 
         Some(format!("{}: {share:.0} % of the samples are in functions without names: {remedy}", file.path))
     };
     many.into_iter().filter_map(sentence).collect()
+}
+
+/// Programs that make code, by a file that they have mapped: how they name it, and how they keep a frame
+/// pointer in it, if they do not do so anyway.
+const MAKERS: [(&str, &str, Option<&str>); 4] = [
+    ("node", "`node --perf-basic-prof`", None),
+    ("libnode.so", "`node --perf-basic-prof`", None),
+    (
+        "libjvm.so",
+        "`java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit` (17 or newer) or, before it ends, `jcmd PID Compiler.perfmap`",
+        Some("`java -XX:+PreserveFramePointer`"),
+    ),
+    ("libcoreclr.so", "`DOTNET_PerfMapEnabled=1`", None),
+];
+
+/// Sentences about code that programs made while they ran, if many samples are in such code without names, or
+/// if many stacks end there.
+pub fn of_made_code(profile: &Profile, names: &Names, files: &Files) -> Vec<String> {
+    let is_unnamed = |row: &&Row| {
+        let innermost = profile.frames_of(row.stack).next();
+        innermost.is_some_and(|frame| {
+            let place = profile.frames.get(frame as usize).map(|key| key.place);
+            matches!(place, Some(Place::Anonymous(..)))
+                && names.of(frame).first().is_some_and(|name| !name.known)
+        })
+    };
+    let share = |count: usize| 100.0 * count as f64 / profile.rows.len().max(1) as f64;
+    let unnamed = share(profile.rows.iter().filter(is_unnamed).count());
+    let ended = share(profile.rows.iter().filter(|row| row.end == End::Jit).count());
+    let is_mapped = |name: &str| {
+        let is_name = |path: &str| {
+            path.rsplit('/')
+                .next()
+                .and_then(|last| last.strip_prefix(name))
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        files.iter().any(|(_, file)| is_name(&file.path))
+    };
+    let makers: Vec<_> = MAKERS.iter().filter(|(file, ..)| is_mapped(file)).collect();
+    let names_it = makers.iter().map(|maker| maker.1).collect::<Vec<_>>().join(", ");
+    let keeps = makers.iter().filter_map(|maker| maker.2).collect::<Vec<_>>().join(", ");
+    let mut all = Vec::new();
+    if unnamed >= LEAST_SHARE {
+        let remedy = if makers.is_empty() {
+            "it can write their names to /tmp/perf-PID.map or a jitdump".into()
+        } else {
+            format!("{names_it} writes them to /tmp/perf-PID.map")
+        };
+        all.push(format!(
+            "{unnamed:.0} % of the samples are in functions without names that a program made while it ran: {remedy}"
+        ));
+    }
+    if ended >= LEAST_SHARE {
+        let remedy = if keeps.is_empty() {
+            "the program may have an option for that, or describe it in a jitdump".into()
+        } else {
+            format!("{keeps} does")
+        };
+        all.push(format!(
+            "{ended:.0} % of the stacks end in code that a program made while it ran, which keeps no frame pointer: {remedy}"
+        ));
+    }
+    all
 }

@@ -9,7 +9,7 @@
 mod in_kernel;
 
 use crate::bytes::Bytes;
-use crate::event::{Chain, Event, Mapped, Sample, User};
+use crate::event::{Chain, Event, Mapped, Moment, Sample, User};
 use crate::files::{FileId, Files, Options};
 use crate::image::Image;
 use crate::kernel::{KERNEL, Reference};
@@ -342,6 +342,11 @@ impl Session {
                 && counter.is_none_or(|(_, at)| matches!(process.place(at), Place::Unmapped(_)));
         }
         process.executing
+    }
+
+    /// Notes a sample of a process that nobody asked for: what the kernel lost came before or behind it.
+    pub(crate) fn heard(&mut self, sample: &Sample<'_>) {
+        self.statistics.coverage.heard(Moment { time: sample.time, cpu: sample.cpu });
     }
 
     /// Says which event's samples are taken where threads leave their processor. Their periods become the

@@ -6,7 +6,7 @@ use common::Writer;
 use common::unwound::{Unwound, fixture, unwind};
 use stacks::files::Options;
 use stacks::kernel::Kernel;
-use stacks::nameless::nameless;
+use stacks::nameless::{nameless, of_made_code};
 use stacks::profile::{Name, Names};
 use stacks::session::Settings;
 use std::fs;
@@ -37,6 +37,32 @@ fn names(unwound: &Unwound, inlined: bool) -> Vec<Vec<Name>> {
     let names = Names::new(&unwound.profile, &unwound.files, &Kernel::default(), inlined);
     let first = |stack| unwound.profile.frames_of(stack).next().expect("a frame");
     unwound.profile.rows.iter().map(|row| names.of(first(row.stack)).to_vec()).collect()
+}
+
+/// What is said of code that a program made depends on the files that it has mapped.
+#[test]
+fn a_sentence_says_how_a_program_names_the_code_that_it_makes() {
+    let sentences = |library: &str, places: &[u64]| {
+        let mut writer = Writer::default();
+        writer.mmap(7, (0x40_0000, 0x1000, 0), &fixture("tests/fixtures/expressions"), 2);
+        writer.mmap(7, (0x7000_0000, 0x1000, 0), library, 3);
+        writer.mmap(7, (0x7100_0000, 0x1000, 0), "//anon", 4);
+        for (time, &ip) in (10..).zip(places) {
+            writer.sample(7, time, [STACK, 5, ip], &[], &[]);
+        }
+        let unwound = unwind(writer.file(), Settings::default());
+        let names = Names::new(&unwound.profile, &unwound.files, &Kernel::default(), false);
+        of_made_code(&unwound.profile, &names, &unwound.files)
+    };
+    let made = [0x7100_0010, 0x7100_0020, 0x40_00c8, 0x40_00c8];
+    let of_java = sentences("/opt/jdk/lib/server/libjvm.so", &made);
+    assert!(of_java[0].starts_with("50 % of the samples") && of_java[0].contains("DumpPerfMapAtExit"));
+    assert!(of_java[1].starts_with("50 % of the stacks") && of_java[1].contains("PreserveFramePointer"));
+    let of_node = sentences("/usr/lib/libnode.so.108", &made);
+    assert!(of_node[0].contains("--perf-basic-prof") && !of_node[1].contains("java"), "{of_node:?}");
+    let of_another = sentences("/usr/lib/libnodejs.so", &made);
+    assert!(of_another[0].contains("/tmp/perf-PID.map or a jitdump"), "{of_another:?}");
+    assert!(sentences("/opt/jdk/lib/server/libjvm.so", &[0x40_00c8]).is_empty());
 }
 
 #[test]

@@ -187,6 +187,9 @@ impl Unwinder {
             if let Some(in_kernel) = &mut self.in_kernel {
                 in_kernel.decline(&self.members, event);
             }
+            if let Event::Sample(sample) = event {
+                session.heard(sample);
+            }
             return Told::Other;
         }
         match &event {

@@ -52,6 +52,7 @@ pub fn write_difference(before: Named<'_>, after: Named<'_>, to: &mut dyn io::Wr
 
 fn page(sides: &[Named<'_>], title: &str, to: &mut dyn io::Write) -> io::Result<()> {
     let mut tree = Tree::default();
+    tree.compares = sides.len() > 1;
     sides.iter().enumerate().for_each(|(side, &named)| tree.add(side as u8, named));
     let last = sides.last();
     let data = Data {

@@ -3,6 +3,7 @@
 
 use super::named::Named;
 use super::numbers::Numbers;
+use crate::functions::same_file;
 use crate::process::Place;
 use crate::profile::{NONE, Row};
 use crate::statistics::End;
@@ -70,6 +71,8 @@ pub struct Tree<'a> {
     pub threads: Numbers<Thread<'a>>,
     pub rows: Rows,
     pub length: u64,
+    /// Whether it has samples of two profiles, whose functions are compared.
+    pub compares: bool,
 }
 
 /// What the samples of a row share.
@@ -161,7 +164,9 @@ impl<'a> Tree<'a> {
             let kernel = key.is_some_and(|key| matches!(key.place, Place::Kernel(_)));
             for name in named.names.of(frame).iter().rev() {
                 let kind = if name.inlined { INLINED } else { u8::from(kernel) * KERNEL };
-                node = self.enter(node.into(), (&name.function, &name.file, kind));
+                // Another run, and another build, have their files elsewhere.
+                let file = if self.compares { same_file(&name.file) } else { &name.file };
+                node = self.enter(node.into(), (&name.function, file, kind));
             }
             known.insert((base, stack), node);
         }
