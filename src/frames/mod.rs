@@ -10,6 +10,7 @@ pub mod eh_frame;
 pub mod eh_merge;
 pub(crate) mod reader;
 pub mod terminators;
+mod unwind_check;
 pub mod unwind_table;
 
 pub use eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames};

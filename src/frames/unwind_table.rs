@@ -1,15 +1,14 @@
 //! Turns `.eh_frame` records into functions of a compact table of version 2 (`--unwind-table`).
 //!
 //! An FDE goes into the table if the table says the same at every address. The rows of an FDE do not depend
-//! on addresses, so this is settled before there are any: each FDE is evaluated and encoded, and each
-//! function that was encoded is decoded again and compared with the FDE, every register in every row.
-//! Functions with equal rows share a shape, so one comparison holds for all of them. What the table cannot
-//! say stays an FDE.
+//! on addresses, so this is settled before there are any: each FDE is evaluated and encoded, and what was
+//! encoded is decoded again and compared ([`super::unwind_check`]). What the table cannot say stays an FDE.
 //!
 //! Addresses come later (`synth::unwind_table`): of code and of language-specific data by the FDE's
 //! relocations, of personality routines by the CIE's.
 
 use super::eh_frame::{Fde, FileFrames, FrameSection, Frames, is_live};
+use super::unwind_check::{EncodedRows, Evidence};
 use crate::arch::Target;
 use crate::arch::relocation::{RelocBase, RelocExpr};
 use crate::diag::{Code, Diagnostic};
@@ -17,24 +16,22 @@ use crate::elf::Rela;
 use crate::ids::{FileId, SymbolId};
 use crate::phase::{Inputs, Resolved, SectionStates};
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashTable};
 use parallel::ParallelSlice;
-use sframe_format::CompactTable;
 use sframe_format::cfi::NumberedFunction;
-use sframe_format::compact::{
-    Agreed, Builder, Comparison, MAX_PERSONALITIES, PlacedFunction, ShapeId, WholeShapes,
-};
+use sframe_format::compact::{Builder, MAX_PERSONALITIES, ShapeId, WholeShapes};
 use sframe_format::derive::{CfiHead, CfiReader, CfiReason, CfiSource, CfiStates, Pointer};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::BuildHasher;
+use std::mem;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 use zerocopy::byteorder::ByteOrder;
 
 /// The least number of objects that one job encodes. Jobs do not share what they know, so each should be as
 /// large as the number of threads allows.
 const BATCH: usize = 32;
-/// The least number of shapes that one job compares, for the same reason.
-const SHAPES: usize = 4096;
 
 /// Why an FDE stays.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,6 +120,24 @@ pub struct UnwindTable {
     pub replaced: u64,
     /// Whether these FDEs leave `.eh_frame`.
     pub replaces: bool,
+    /// The table as the last round of the layout encoded it.
+    pub encoded: LastEncoded,
+}
+
+/// An address, and a table that was encoded for it.
+#[derive(Default, Debug)]
+pub struct LastEncoded(Mutex<Option<(u64, Vec<u8>)>>);
+
+impl LastEncoded {
+    /// Replaces what is there.
+    pub fn put(&self, encoded: Option<(u64, Vec<u8>)>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = encoded;
+    }
+
+    /// Takes what is there.
+    pub fn take(&self) -> Option<(u64, Vec<u8>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl UnwindTable {
@@ -170,12 +185,47 @@ struct Part<'a> {
     states: CfiStates<'a>,
     /// The function that is read.
     function: NumberedFunction,
-    /// The shapes of functions without and with language-specific data, by what their rows depend on. Most
-    /// functions begin and end like others, so few FDEs are read to the end.
-    shapes: HashMap<CfiSource<'a>, [Option<ShapeId>; 2], FixedState>,
+    sources: Sources<'a>,
+    /// The rows of the shapes.
+    encoded: EncodedRows,
     functions: Vec<TabledFunction>,
     personalities: Personalities,
     kept: Vec<(Stays, FileId, u32)>,
+}
+
+/// What the rows of FDEs depend on. Many FDEs are alike, so few are read to the end.
+#[derive(Default)]
+struct Sources<'a> {
+    /// Each with the shapes of its functions without and with language-specific data.
+    list: Vec<(CfiSource<'a>, [Option<ShapeId>; 2])>,
+    /// Hashes, and numbers in the list.
+    table: HashTable<(u32, u32)>,
+}
+
+impl<'a> Sources<'a> {
+    fn hash(source: &CfiSource<'a>) -> u32 {
+        FixedState::with_seed(0).hash_one(source) as u32
+    }
+
+    /// The table takes a bucket from the low bits and a tag from the high bits.
+    fn spread(hash: u32) -> u64 {
+        u64::from(hash) << 32 | u64::from(hash)
+    }
+
+    /// The number of a source. `None`: it is new.
+    fn find(&self, hash: u32, source: &CfiSource<'a>) -> Option<u32> {
+        let is_same =
+            |&(other, number): &(u32, u32)| other == hash && self.list[number as usize].0 == *source;
+        self.table.find(Self::spread(hash), is_same).map(|&(_, number)| number)
+    }
+
+    /// Adds a new source, without shapes.
+    fn add(&mut self, hash: u32, source: CfiSource<'a>) -> u32 {
+        let number = self.list.len() as u32;
+        self.list.push((source, [None; 2]));
+        self.table.insert_unique(Self::spread(hash), (hash, number), |&(hash, _)| Self::spread(hash));
+        number
+    }
 }
 
 /// Personality routines, numbered as they are first named.
@@ -211,11 +261,8 @@ pub fn choose<T: Target>(
         files.par_iter().with_min_len(BATCH).fold_pieces(Part::new::<T>, |part, &(file, frames)| {
             part.add_file(link, sections, FileId::from_index(file), frames);
         });
-    let Part { mut builder, functions, personalities, kept, .. } =
-        parts.into_iter().reduce(|mut all, part| {
-            all.append(part);
-            all
-        })?;
+    let (part, mut evidence) = join(parts)?;
+    let Part { mut builder, functions, personalities, kept, .. } = part;
     let fitting = builder.fit();
     let Ok(shapes) = WholeShapes::new(builder) else {
         link.sink.report(too_many_ways());
@@ -230,17 +277,34 @@ pub fn choose<T: Target>(
         kept: BTreeMap::new(),
         replaced: 0,
         replaces,
+        encoded: LastEncoded::default(),
     };
     kept.into_iter().for_each(|(reason, file, fde)| table.keep(reason, file, fde));
     if let Some(numbers) = fitting {
         table.renumber(&numbers);
+        evidence.renumber(&numbers);
     }
     let is_named = |number: u32| (number as usize) < MAX_PERSONALITIES;
     table.leave(&Stays::Personality, |function| !function.personality.is_none_or(is_named));
-    let wrong = wrong_shapes::<T>(&table, frames);
+    let wrong = evidence.wrong_shapes(&table.shapes);
     table.leave(&Stays::Differs, |function| wrong.contains(&function.shape));
     table.index(frames);
     (!table.functions.is_empty()).then_some(table)
+}
+
+/// Joins the parts to one, and their rows to what the table is held against.
+fn join(parts: Vec<Part<'_>>) -> Option<(Part<'_>, Evidence)> {
+    let mut parts = parts.into_iter();
+    let (mut all, mut evidence) = (parts.next()?, Evidence::default());
+    let (encoded, rows) = (mem::take(&mut all.encoded), all.states.take_rows());
+    let own = 0..encoded.len() as u32;
+    evidence.add(encoded, rows, own.map(ShapeId));
+    for mut part in parts {
+        let (encoded, rows) = (mem::take(&mut part.encoded), part.states.take_rows());
+        let shape_of = all.append(part);
+        evidence.add(encoded, rows, shape_of.into_iter());
+    }
+    Some((all, evidence))
 }
 
 fn too_many_ways() -> Diagnostic {
@@ -290,15 +354,16 @@ impl<'a> Part<'a> {
             builder: Builder::whole(T::SFRAME_ABI),
             states: CfiStates::new(T::SFRAME_ABI),
             function: NumberedFunction::default(),
-            shapes: HashMap::default(),
+            sources: Sources::default(),
+            encoded: EncodedRows::default(),
             functions: Vec::new(),
             personalities: Personalities::default(),
             kept: Vec::new(),
         }
     }
 
-    /// Adds the functions of later objects.
-    fn append(&mut self, later: Part<'_>) {
+    /// Adds the functions of later objects. Returns the numbers of their shapes, by those in `later`.
+    fn append(&mut self, later: Part<'_>) -> Vec<ShapeId> {
         let shape_of = self.builder.append(&later.builder);
         let routines = later.personalities.list.into_iter();
         let number_of: Vec<u32> = routines.map(|(key, of)| self.personalities.number(key, of)).collect();
@@ -308,6 +373,7 @@ impl<'a> Part<'a> {
             ..function
         }));
         self.kept.extend(later.kept);
+        shape_of
     }
 
     /// Adds the functions of an object.
@@ -350,7 +416,8 @@ impl<'a> Part<'a> {
         if head.source.size > link.input_size(fde.function) {
             return Err(Stays::BeyondSection);
         }
-        let known = self.shapes.get(&head.source).copied();
+        let hash = Sources::hash(&head.source);
+        let known = self.sources.find(hash, &head.source);
         if known.is_none() {
             self.states.read(&head, &mut self.function).map_err(Stays::Says)?;
         }
@@ -364,26 +431,36 @@ impl<'a> Part<'a> {
             Some(pointer) => Some(self.personality(link, file, section, fde, &pointer)?),
             None => None,
         };
-        let shape = match known.and_then(|shapes| shapes[usize::from(has_lsda)]) {
+        let shape = known.and_then(|known| self.sources.list[known as usize].1[usize::from(has_lsda)]);
+        let shape = match shape {
             Some(shape) => shape,
-            None => self.shape(&head, has_lsda, known.is_none())?,
+            None => self.shape(&head, has_lsda, known, hash)?,
         };
         let size = u32::try_from(head.source.size).map_err(|_| Stays::Says(CfiReason::Size))?;
         let instructions = head.instructions_size() as u32;
         Ok(TabledFunction { file, fde: row, shape, personality, size, instructions })
     }
 
-    /// The shape of an FDE of which none is known yet. `is_read`: the function is read already.
-    fn shape(&mut self, head: &CfiHead<'a>, has_lsda: bool, is_read: bool) -> Result<ShapeId, Stays> {
-        let Self { states, function, builder, .. } = self;
-        if !is_read {
+    /// The shape of an FDE of which none is known yet. If the source is not known either, with this hash, the
+    /// function is read already.
+    fn shape(
+        &mut self,
+        head: &CfiHead<'a>,
+        has_lsda: bool,
+        source: Option<u32>,
+        hash: u32,
+    ) -> Result<ShapeId, Stays> {
+        let Self { states, function, builder, sources, encoded, .. } = self;
+        if source.is_some() {
             states.read(head, function).map_err(Stays::Says)?;
         }
         if !has_lsda {
             states.rows_mut().drop_arguments(function);
         }
         let shape = builder.add_whole(function, states.rows()).map_err(|_| Stays::NoForm)?;
-        self.shapes.entry(head.source).or_default()[usize::from(has_lsda)] = Some(shape);
+        encoded.note(shape, function);
+        let source = source.unwrap_or_else(|| sources.add(hash, head.source));
+        sources.list[source as usize].1[usize::from(has_lsda)] = Some(shape);
         Ok(shape)
     }
 
@@ -456,89 +533,4 @@ fn is_fixed<T: Target>(link: &Inputs<'_, T>, pointer: &Pointer, relocation: &Rel
 pub fn has_lsda<E: ByteOrder>(frames: &FileFrames<'_, E>, function: &TabledFunction) -> bool {
     let fde = &frames.fdes[function.fde as usize];
     fde.end_relocation - fde.first_relocation > 1
-}
-
-/// Compares functions of a table with their FDEs, which it reads anew.
-struct Check<'a> {
-    states: CfiStates<'a>,
-    function: NumberedFunction,
-    agreed: Agreed,
-    /// The section of the last function. Most functions of a section follow each other.
-    reader: Option<(&'a [u8], CfiReader<'a>)>,
-}
-
-impl<'a> Check<'a> {
-    fn new<T: Target>() -> Self {
-        let (function, agreed, reader) = Default::default();
-        Self { states: CfiStates::new(T::SFRAME_ABI), function, agreed, reader }
-    }
-
-    /// Whether the table says of the code at `address` what the FDE of a function says.
-    fn says_same<T: Target>(
-        &mut self,
-        comparison: &Comparison<'_>,
-        frames: &FileFrames<'a, T::E>,
-        function: &TabledFunction,
-        address: u64,
-    ) -> bool {
-        let bytes = frames.section_of_fde(function.fde).bytes;
-        let reader = match &mut self.reader {
-            Some((of, reader)) if std::ptr::eq(*of, bytes) => reader,
-            other => &mut other.insert((bytes, CfiReader::new(T::SFRAME_ABI, bytes, 0))).1,
-        };
-        let Ok(Some(head)) = reader.head(frames.fdes[function.fde as usize].offset as usize) else {
-            return false;
-        };
-        let Self { states, function: read, agreed, .. } = self;
-        if states.read(&head, read).is_err() {
-            return false;
-        }
-        if !has_lsda(frames, function) {
-            states.rows_mut().drop_arguments(read);
-        }
-        comparison.says_same(address, read, states.rows(), agreed).unwrap_or(false)
-    }
-}
-
-/// The shapes that do not say what an FDE says: each is decoded again and compared.
-fn wrong_shapes<T: Target>(table: &UnwindTable, frames: &Frames<'_, T::E>) -> BTreeSet<ShapeId> {
-    let first = first_of_each_shape(&table.functions);
-    // One function of each shape, behind one another.
-    let mut at = 0;
-    let placed = first.iter().map(|function| {
-        let address = at;
-        at += u64::from(function.size.max(1));
-        PlacedFunction { address, shape: function.shape, handler: None }
-    });
-    let placed: Vec<PlacedFunction> = placed.collect();
-    let bytes = table.shapes.to_bytes(0, &[], &placed).unwrap_or_default();
-    let decoded = CompactTable::parse(&bytes[..], 0).ok();
-    let comparison = decoded.as_ref().and_then(|table| Comparison::new(table).ok().flatten());
-    let Some(comparison) = comparison else {
-        return first.iter().map(|function| function.shape).collect();
-    };
-    let part = first.len().div_ceil(rayon_core::current_num_threads()).max(SHAPES);
-    let parts = first.par_chunks(part).zip(placed.par_chunks(part));
-    let wrong = parts.flat_map_iter(|(functions, placed)| {
-        let mut check = Check::new::<T>();
-        let wrong = functions.iter().zip(placed).filter(|(function, place)| {
-            let frames = &frames.files[function.file.index()];
-            !check.says_same::<T>(&comparison, frames, function, place.address)
-        });
-        wrong.map(|(function, _)| function.shape).collect::<Vec<ShapeId>>()
-    });
-    wrong.collect().into_iter().collect()
-}
-
-/// One function of each shape, by shape.
-fn first_of_each_shape(functions: &[TabledFunction]) -> Vec<TabledFunction> {
-    let mut first: Vec<Option<TabledFunction>> = Vec::new();
-    for function in functions {
-        let shape = function.shape.0 as usize;
-        if first.len() <= shape {
-            first.resize(shape + 1, None);
-        }
-        first[shape].get_or_insert(*function);
-    }
-    first.into_iter().flatten().collect()
 }

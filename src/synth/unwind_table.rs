@@ -28,15 +28,16 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
         size: Size::Numbered(|link| bytes(link.unwind_table.as_ref().map_or(0, first_guess))),
         grow: Grow::Symbols(|link| {
             let table = link.unwind_table.as_ref()?;
+            let address = of_synthetic(link, Kind::UnwindTable);
             // Errors are reported when the table is written.
-            Some(
-                encode(link, table, of_synthetic(link, Kind::UnwindTable))
-                    .map_or(0, |bytes| bytes.len() as u64),
-            )
+            let bytes = encode(link, table, address).ok();
+            let size = bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            table.encoded.put(bytes.map(|bytes| (address, bytes)));
+            Some(size)
         }),
         write: Write::Bytes(|link, section, out| {
             let Some(table) = &link.unwind_table else { return };
-            match encode(link, table, link.section_address(section.id)) {
+            match last_encoded(link, table, link.section_address(section.id)) {
                 Ok(bytes) if bytes.len() <= out.len() => {
                     let (used, rest) = out.split_at_mut(bytes.len());
                     used.copy_from_slice(&bytes);
@@ -80,7 +81,23 @@ fn first_guess(table: &UnwindTable) -> u64 {
     table.shapes.size(pages, table.personalities.len() as u32, functions)
 }
 
-/// The table for a section at `address`.
+/// The table for a section at `address`. Mostly, the last round of the layout has encoded it. If a section
+/// had grown after that, there would have been another round.
+fn last_encoded<T: Target>(
+    link: &Located<'_, T>,
+    table: &UnwindTable,
+    address: u64,
+) -> Result<Vec<u8>, sframe_format::Error> {
+    match table.encoded.take() {
+        Some((at, bytes)) if at == address => {
+            debug_assert!(encode(link, table, address).is_ok_and(|other| other == bytes));
+            Ok(bytes)
+        }
+        _ => encode(link, table, address),
+    }
+}
+
+/// Encodes the table.
 fn encode<T: Target>(
     link: &Located<'_, T>,
     table: &UnwindTable,

@@ -1,5 +1,7 @@
 //! An FDE before its rows are read: what a linker decides by, and what the rows depend on.
 
+use core::hash::{Hash, Hasher};
+
 use super::entries::{Cie, Fde, Frames, Pointer};
 use crate::abi::Register;
 
@@ -39,7 +41,7 @@ impl<'data> CfiHead<'data> {
 }
 
 /// What the rows of an FDE depend on: those with equal sources are equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CfiSource<'data> {
     /// Bytes of code.
     pub size: u64,
@@ -48,4 +50,11 @@ pub struct CfiSource<'data> {
     /// Signal frame, key B, a rare augmentation.
     flags: [bool; 3],
     instructions: [&'data [u8]; 2],
+}
+
+impl Hash for CfiSource<'_> {
+    /// Sources of few CIEs differ in the FDE's part.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.size, self.instructions[1]).hash(state);
+    }
 }

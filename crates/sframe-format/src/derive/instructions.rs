@@ -10,6 +10,10 @@ use super::entries::{Cie, Frames, Slice, length, register};
 
 /// `DW_CFA_AARCH64_negate_ra_state_with_pc`.
 const NEGATE_RA_STATE_WITH_PC: DwCfa = DwCfa(0x2c);
+const ADVANCE_LOC1: u8 = gimli::DW_CFA_advance_loc1.0;
+const REMEMBER_STATE: u8 = gimli::DW_CFA_remember_state.0;
+const RESTORE_STATE: u8 = gimli::DW_CFA_restore_state.0;
+const DEF_CFA_OFFSET: u8 = gimli::DW_CFA_def_cfa_offset.0;
 
 /// An instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +22,16 @@ pub(super) enum Instruction {
     /// From here on, the return address is signed with the program counter of this place as an input, or no
     /// longer so.
     NegateRaStateWithPc,
+}
+
+/// An instruction that its first one or two bytes tell, as most are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Short {
+    Nop,
+    /// Moves on by this much, without the factor.
+    Advance(u8),
+    /// Changes the state. Its bytes are in a word, as those of all instructions of at most eight bytes.
+    Changes(u64),
 }
 
 /// The instructions of a CIE or an FDE.
@@ -36,6 +50,29 @@ impl<'data> Instructions<'data> {
     /// The bytes of the instructions that follow.
     pub fn rest(&self) -> &'data [u8] {
         self.input.slice()
+    }
+
+    /// The next instruction and its length, if the first bytes tell. It is not read then.
+    #[inline]
+    pub fn short(&self) -> Option<(Short, usize)> {
+        match *self.rest() {
+            [0, ..] => Some((Short::Nop, 1)),
+            [byte @ 0x40..=0x7f, ..] => Some((Short::Advance(byte & 0x3f), 1)),
+            [ADVANCE_LOC1, delta, ..] => Some((Short::Advance(delta), 2)),
+            [byte @ (0xc0..=0xff | REMEMBER_STATE | RESTORE_STATE), ..] => {
+                Some((Short::Changes(byte.into()), 1))
+            }
+            [byte @ (0x80..=0xbf | DEF_CFA_OFFSET), number @ 0..=0x7f, ..] => {
+                Some((Short::Changes(u16::from_le_bytes([byte, number]).into()), 2))
+            }
+            _ => None,
+        }
+    }
+
+    /// Goes on behind an instruction of this length, which is there.
+    #[inline]
+    pub fn skip(&mut self, length: usize) {
+        let _ = self.input.skip(length);
     }
 
     /// Reads the next instruction.

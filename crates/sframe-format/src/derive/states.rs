@@ -23,7 +23,7 @@ use hashbrown::{HashMap, HashTable};
 
 use super::entries::{Cie, Frames};
 use super::head::CfiHead;
-use super::instructions::{Instruction, Instructions};
+use super::instructions::{Instruction, Instructions, Short};
 use super::reason::{CfiReason, malformed};
 use super::rows::{Rules, SIGNED, State};
 use crate::abi::{Abi, Register};
@@ -131,6 +131,11 @@ impl<'data> CfiStates<'data> {
         &self.rows
     }
 
+    /// The same, when no function will be read any more.
+    pub fn take_rows(&mut self) -> CfiRows {
+        core::mem::replace(self, Self::new(self.abi)).rows
+    }
+
     /// The same, for functions that are changed.
     pub fn rows_mut(&mut self) -> &mut CfiRows {
         &mut self.rows
@@ -158,29 +163,14 @@ impl<'data> CfiStates<'data> {
         let mut at = self.points.begin(frames, &fde.cie)?;
         let (mut start, mut left) = (0, MOST_INSTRUCTIONS);
         let mut instructions = Instructions::new(frames, &fde.cie, fde.instructions);
-        loop {
-            let bytes = instructions.rest();
-            match instructions.next().map_err(malformed)? {
-                None => break,
-                Some(Instruction::Plain(CallFrameInstruction::Nop)) => {}
-                Some(Instruction::Plain(CallFrameInstruction::AdvanceLoc { delta })) => {
-                    let next = u64::from(delta).checked_mul(fde.cie.code_alignment);
-                    let next = next.and_then(|delta| delta.checked_add(start));
-                    let next = next.ok_or_else(|| malformed(Error::AddressOverflow))?;
-                    if next > start {
-                        self.add(at, start, function)?;
-                    }
-                    start = next;
-                }
-                Some(Instruction::Plain(CallFrameInstruction::SetLoc { .. })) => {
-                    return Err(CfiReason::Absolute);
-                }
-                Some(instruction) => {
-                    left = left.checked_sub(1).ok_or(CfiReason::Long)?;
-                    let bytes = &bytes[..bytes.len() - instructions.rest().len()];
-                    at = self.points.step(at, bytes, instruction).map_err(malformed)?;
-                }
+        while let Some(delta) = self.points.follow(&mut at, &mut instructions, &mut left)? {
+            let next = u64::from(delta).checked_mul(fde.cie.code_alignment);
+            let next = next.and_then(|delta| delta.checked_add(start));
+            let next = next.ok_or_else(|| malformed(Error::AddressOverflow))?;
+            if next > start {
+                self.add(at, start, function)?;
             }
+            start = next;
         }
         self.add(at, start, function)
     }
@@ -242,6 +232,68 @@ impl<'data> Points<'data> {
         })
     }
 
+    /// Follows instructions from the point `at`, of which `left` may change the state. Stops behind one that
+    /// moves to another address, and returns how far. `None`: there are no more.
+    fn follow(
+        &mut self,
+        at: &mut u32,
+        instructions: &mut Instructions<'data>,
+        left: &mut usize,
+    ) -> Result<Option<u32>, CfiReason> {
+        let one_less = |left: usize| left.checked_sub(1).ok_or(CfiReason::Long);
+        loop {
+            match instructions.short() {
+                Some((Short::Nop, length)) => {
+                    instructions.skip(length);
+                    continue;
+                }
+                Some((Short::Advance(delta), length)) => {
+                    instructions.skip(length);
+                    return Ok(Some(delta.into()));
+                }
+                Some((Short::Changes(word), length)) => {
+                    if let Some(next) = self.known(*at, word) {
+                        *left = one_less(*left)?;
+                        *at = next;
+                        instructions.skip(length);
+                        continue;
+                    }
+                }
+                None => {}
+            }
+            let bytes = instructions.rest();
+            match instructions.next().map_err(malformed)? {
+                None => return Ok(None),
+                Some(Instruction::Plain(CallFrameInstruction::Nop)) => {}
+                Some(Instruction::Plain(CallFrameInstruction::AdvanceLoc { delta })) => {
+                    return Ok(Some(delta));
+                }
+                Some(Instruction::Plain(CallFrameInstruction::SetLoc { .. })) => {
+                    return Err(CfiReason::Absolute);
+                }
+                Some(instruction) => {
+                    *left = one_less(*left)?;
+                    let bytes = &bytes[..bytes.len() - instructions.rest().len()];
+                    *at = self.step(*at, bytes, instruction).map_err(malformed)?;
+                }
+            }
+        }
+    }
+
+    /// The point to which an instruction leads that was met there before, by its bytes in a word.
+    #[inline]
+    fn known(&mut self, at: u32, word: u64) -> Option<u32> {
+        let known = &mut self.known[at as usize];
+        if let Known { word: last, next: next @ 1.., .. } = *known
+            && last == word
+        {
+            return Some(next - 1);
+        }
+        let next = *self.steps.get(&(at, word))?;
+        (known.word, known.next) = (word, next + 1);
+        Some(next)
+    }
+
     /// The point to which an instruction leads, which has these bytes.
     fn step(&mut self, at: u32, bytes: &[u8], instruction: Instruction) -> Result<u32, Error> {
         let mut word = [0; 8];
@@ -250,19 +302,11 @@ impl<'data> Points<'data> {
         };
         first.copy_from_slice(bytes);
         let word = u64::from_le_bytes(word);
-        if let Known { word: last, next: next @ 1.., .. } = self.known[at as usize]
-            && last == word
-        {
-            return Ok(next - 1);
+        if let Some(next) = self.known(at, word) {
+            return Ok(next);
         }
-        let next = match self.steps.get(&(at, word)) {
-            Some(&next) => next,
-            None => {
-                let next = self.execute(at, instruction)?;
-                self.steps.insert((at, word), next);
-                next
-            }
-        };
+        let next = self.execute(at, instruction)?;
+        self.steps.insert((at, word), next);
         let known = &mut self.known[at as usize];
         (known.word, known.next) = (word, next + 1);
         Ok(next)
