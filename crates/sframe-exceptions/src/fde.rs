@@ -30,16 +30,9 @@ type Section<'data> = EhFrame<EndianSlice<'data, NativeEndian>>;
 #[inline(never)]
 pub unsafe fn read(fde: *const u8, text: u64, data: u64, address: u64, row: &mut Row) -> Option<()> {
     row.clear();
-    // SAFETY: as the caller says; a record's first word is its length.
-    let (bytes, start, cie) = unsafe {
-        let end = |record: *const u8| Some(record.add(4 + length(record)?));
-        let cie_at = fde.add(4).sub(read_unaligned(fde.add(4).cast::<u32>()) as usize);
-        let (start, cie_end) = (cie_at.min(fde), end(cie_at)?);
-        let end = cie_end.max(end(fde)?);
-        let cie = slice::from_raw_parts(cie_at, cie_end.offset_from(cie_at) as usize);
-        (slice::from_raw_parts(start, end.offset_from(start) as usize), start, Cie::new(cie))
-    };
-    let section = section(bytes);
+    // SAFETY: as the caller says.
+    let (bytes, cie) = unsafe { records(fde)? };
+    let (start, cie, section) = (bytes.as_ptr(), Cie::new(cie), section(bytes));
     let bases = BaseAddresses::default().set_eh_frame(start as u64).set_text(text).set_got(data);
     let offset = (fde as usize).wrapping_sub(start as usize);
     let whole: Section<'_> = section;
@@ -66,27 +59,53 @@ pub unsafe fn read(fde: *const u8, text: u64, data: u64, address: u64, row: &mut
         }
         CfaRule::Expression(expression) => Cfa::Expression(block(&section, expression)?),
     };
-    for (register, rule) in found.registers() {
-        if *register == AArch64::RA_SIGN_STATE && ABI.is_aarch64() {
-            row.set(flags::SIGNED, matches!(rule, RegisterRule::Constant(state) if state & 1 != 0));
-            continue;
-        }
-        let number = u32::from(register.0);
-        match *rule {
-            RegisterRule::Offset(offset) => row.restore(number, Saved::AtCfa(offset))?,
-            RegisterRule::ValOffset(offset) => row.restore(number, Saved::CfaPlus(offset))?,
-            RegisterRule::Register(other) => row.restore(number, Saved::In(other.0.into()))?,
-            RegisterRule::Undefined if place(number).is_some() => row.restore(number, Saved::Undefined)?,
-            RegisterRule::Expression(expression) => {
-                row.compute(number, How::AtExpression, block(&section, expression)?)?;
-            }
-            RegisterRule::ValExpression(expression) => {
-                row.compute(number, How::IsExpression, block(&section, expression)?)?;
-            }
-            _ => {}
-        }
+    found.registers().try_for_each(|(register, rule)| restore(row, &section, *register, rule))
+}
+
+/// Adds the rule of a register to a row. `None`: the row has no room for it.
+#[inline]
+fn restore(
+    row: &mut Row,
+    section: &Section<'static>,
+    register: Register,
+    rule: &RegisterRule<usize>,
+) -> Option<()> {
+    if register == AArch64::RA_SIGN_STATE && ABI.is_aarch64() {
+        row.set(flags::SIGNED, matches!(rule, RegisterRule::Constant(state) if state & 1 != 0));
+        return Some(());
     }
-    Some(())
+    let number = u32::from(register.0);
+    match *rule {
+        RegisterRule::Offset(offset) => row.restore(number, Saved::AtCfa(offset)),
+        RegisterRule::ValOffset(offset) => row.restore(number, Saved::CfaPlus(offset)),
+        RegisterRule::Register(other) => row.restore(number, Saved::In(other.0.into())),
+        RegisterRule::Undefined if place(number).is_some() => row.restore(number, Saved::Undefined),
+        RegisterRule::Expression(expression) => {
+            row.compute(number, How::AtExpression, block(section, expression)?)
+        }
+        RegisterRule::ValExpression(expression) => {
+            row.compute(number, How::IsExpression, block(section, expression)?)
+        }
+        _ => Some(()),
+    }
+}
+
+/// The bytes from the first to the last of an FDE and its CIE, and those of the CIE. `None`: one has the long
+/// form.
+///
+/// # Safety
+/// `fde` is an FDE in memory, with its CIE.
+#[inline]
+unsafe fn records(fde: *const u8) -> Option<(&'static [u8], &'static [u8])> {
+    // SAFETY: as the caller says; a record's first word is its length.
+    unsafe {
+        let end = |record: *const u8| Some(record.add(4 + length(record)?));
+        let cie_at = fde.add(4).sub(read_unaligned(fde.add(4).cast::<u32>()) as usize);
+        let (start, cie_end) = (cie_at.min(fde), end(cie_at)?);
+        let end = cie_end.max(end(fde)?);
+        let cie = slice::from_raw_parts(cie_at, cie_end.offset_from(cie_at) as usize);
+        Some((slice::from_raw_parts(start, end.offset_from(start) as usize), cie))
+    }
 }
 
 fn section(bytes: &[u8]) -> Section<'_> {

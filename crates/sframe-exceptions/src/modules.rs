@@ -176,22 +176,20 @@ impl Expanded {
     }
 }
 
+/// Expands the table of a module.
+///
 /// # Safety
 /// The module is loaded, and has these program headers.
 unsafe fn make(module: &Module, headers: &[ProgramHeader], unloaded: Option<u64>) -> Option<*mut Expanded> {
     let bytes = module.table?;
     let table: CompactTable<&[u8]> = module.unwind_table()?;
     // SAFETY: as the caller says.
-    let kept = unsafe { module.search_table.and_then(|header| Pairs::of(header)) };
-    if let (Some(header), Some(first)) = (module.search_table, table.pieces().next()) {
-        // SAFETY: as the caller says.
-        if unsafe { search_table::find(header, first.address) }
-            .is_some_and(|(_, start)| start == first.address)
-        {
-            // `.eh_frame` has what is in the table.
+    let kept = unsafe {
+        if has_frames_of(module, &table) {
             return None;
         }
-    }
+        module.search_table.and_then(|header| Pairs::of(header))
+    };
     let measured = Measured::of(&table, kept)?;
     let before = size_of::<Expanded>() + (headers.len() + 1) * size_of::<ProgramHeader>();
     let whole = before.checked_add(measured.bytes(measured.bounds.0.wrapping_add(1 << 40)))?;
@@ -208,36 +206,47 @@ unsafe fn make(module: &Module, headers: &[ProgramHeader], unloaded: Option<u64>
             Kernel::unmap(start, whole);
             return None;
         }
-        let made_headers = start.add(size_of::<Expanded>()).cast::<ProgramHeader>();
-        copy_nonoverlapping(headers.as_ptr(), made_headers, headers.len());
-        let copies = slice::from_raw_parts_mut(made_headers, headers.len() + 1);
-        let address = at.wrapping_sub(module.bias);
-        let frames = ProgramHeader {
-            kind: PT_GNU_EH_FRAME,
-            flags: 4,
-            offset: 0,
-            address,
-            physical: address,
-            file_size: used as u64,
-            memory_size: used as u64,
-            align: 4,
+        let copies = start.add(size_of::<Expanded>()).cast::<ProgramHeader>();
+        let frames = frames_header(at.wrapping_sub(module.bias), used as u64);
+        copy_nonoverlapping(headers.as_ptr(), copies, headers.len());
+        write(copies.add(headers.len()), frames);
+        let made = Expanded {
+            next: null(),
+            table: bytes,
+            bias: module.bias,
+            sum: sum(bytes),
+            unloaded: AtomicU64::new(unloaded.unwrap_or(0)),
+            headers: copies,
+            count: headers.len() as u16 + 1,
         };
-        *copies.last_mut()? = frames;
-        let count = copies.len();
-        let made = start.cast::<Expanded>();
-        write(
-            made,
-            Expanded {
-                next: null(),
-                table: bytes,
-                bias: module.bias,
-                sum: sum(bytes),
-                unloaded: AtomicU64::new(unloaded.unwrap_or(0)),
-                headers: made_headers,
-                count: count as u16,
-            },
-        );
-        Some(made)
+        let start = start.cast::<Expanded>();
+        write(start, made);
+        Some(start)
+    }
+}
+
+/// Whether `.eh_frame` of a module has what is in its table.
+///
+/// # Safety
+/// The module is loaded.
+unsafe fn has_frames_of(module: &Module, table: &CompactTable<&[u8]>) -> bool {
+    let (Some(header), Some(first)) = (module.search_table, table.pieces().next()) else { return false };
+    // SAFETY: as the caller says.
+    let found = unsafe { search_table::find(header, first.address) };
+    found.is_some_and(|(_, start)| start == first.address)
+}
+
+/// The program header of an expanded table.
+fn frames_header(address: u64, size: u64) -> ProgramHeader {
+    ProgramHeader {
+        kind: PT_GNU_EH_FRAME,
+        flags: 4,
+        offset: 0,
+        address,
+        physical: address,
+        file_size: size,
+        memory_size: size,
+        align: 4,
     }
 }
 
