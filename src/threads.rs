@@ -126,13 +126,14 @@ impl Threads {
     /// Starts threads until `workers` run. If `pins`, they keep off the processor of the calling thread.
     fn start_workers(&self, workers: usize, pins: bool, running: impl Fn() -> Option<usize>) {
         let mut state = lock(&self.state);
-        let (allowed, elsewhere) = pins.then(|| keep_apart(workers, running)).flatten().unzip();
-        state.allowed = allowed;
+        let apart = pins.then(|| Apart::find(workers, running)).flatten();
         while state.count < workers {
             let Some(worker) = state.waiting.pop() else { break };
             // A worker whose thread does not start never has a job, so nobody waits for it.
+            let elsewhere = apart.as_ref().map(|apart| apart.others);
             state.count += usize::from(spawn(worker, elsewhere, &state.others).is_ok());
         }
+        state.allowed = apart.map(Apart::keep_first);
     }
 
     /// How many threads run.
@@ -234,20 +235,39 @@ fn find_room() -> std::io::Result<()> {
     memmap2::MmapMut::map_anon(ROOM).map(drop)
 }
 
-/// Keeps the calling thread on its processor. Gives the processors that it was allowed, and the same without
-/// its own, for the other threads; `None` if there is not an idle processor for each of `threads` threads.
-fn keep_apart(threads: usize, running: impl Fn() -> Option<usize>) -> Option<(CpuSet, CpuSet)> {
-    let allowed = sched_getaffinity(None).ok()?;
-    let processors = allowed.count() as usize;
-    if threads < 2 || threads > processors || running()?.saturating_sub(1) + threads > processors {
-        return None;
+/// The processors of threads that keep apart.
+struct Apart {
+    /// Those that the calling thread was allowed.
+    allowed: CpuSet,
+    /// The one that it runs on.
+    first: CpuSet,
+    /// All but that one.
+    others: CpuSet,
+}
+
+impl Apart {
+    /// `None` if there is not an idle processor for each of `threads` threads.
+    fn find(threads: usize, running: impl Fn() -> Option<usize>) -> Option<Apart> {
+        let allowed = sched_getaffinity(None).ok()?;
+        let processors = allowed.count() as usize;
+        if threads < 2 || threads > processors || running()?.saturating_sub(1) + threads > processors {
+            return None;
+        }
+        let (mut first, mut others) = (CpuSet::new(), allowed);
+        let here = sched_getcpu();
+        first.set(here);
+        others.unset(here);
+        Some(Apart { allowed, first, others })
     }
-    let (mut own, mut others) = (CpuSet::new(), allowed);
-    let here = sched_getcpu();
-    own.set(here);
-    others.unset(here);
-    sched_setaffinity(None, &own).ok()?;
-    Some((allowed, others))
+
+    /// Keeps the calling thread on its processor. Gives those that it was allowed. All other threads have
+    /// started before: a thread begins on the processors of the one that starts it, so each would have to
+    /// wait for this processor before it could leave it.
+    fn keep_first(self) -> CpuSet {
+        // Where the system refuses, its scheduler decides alone.
+        let _ = sched_setaffinity(None, &self.first);
+        self.allowed
+    }
 }
 
 /// The threads of the machine that run or wait for a processor now, this one included.
