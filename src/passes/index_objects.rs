@@ -26,6 +26,9 @@ use crate::sframe;
 use parallel::{IntoParallel, ParallelSlice};
 use zerocopy::byteorder::ByteOrder;
 
+/// One job moves so many objects at least.
+const FEW: usize = 128;
+
 /// Numbers the extracted files, their sections and symbols. If several shared libraries have one soname, only
 /// the first takes part.
 pub fn run<'a, T: Target>(
@@ -33,19 +36,13 @@ pub fn run<'a, T: Target>(
     parsed: ParsedInputs<'a, T>,
     extracted: &Extracted,
 ) -> Inputs<'a, T> {
-    let ParsedInputs { files, globals } = parsed;
+    let ParsedInputs { mut files, globals } = parsed;
     let Session { config, sink, store, .. } = directives.session;
     let mode = config.mode;
-    let mut files: Vec<Option<Parsed<'a, T>>> = files.into_iter().map(Some).collect();
-    let mut objects = Vec::with_capacity(extracted.objects.len());
-    for &file in &extracted.objects {
-        if let Some(Parsed::Object(object)) = files[file as usize].take() {
-            objects.push(object);
-        }
-    }
+    let mut objects = take_objects(&mut files, &extracted.objects);
     let mut shared: Vec<SharedFile<'a, T::E>> = Vec::new();
     for &file in &extracted.shared {
-        if let Some(Parsed::Shared(mut library)) = files[file as usize].take()
+        if let Parsed::Shared(mut library) = take(&mut files[file as usize])
             && !shared.iter().any(|earlier| earlier.soname == library.soname)
         {
             let wanted = extracted.needed_for.iter().filter(|(of, _)| *of == file);
@@ -88,6 +85,23 @@ pub fn run<'a, T: Target>(
         has_large: rows.iter().any(|row| row.has_large),
         mode: Mode::new(config, T::IMAGE_BASE),
     }
+}
+
+/// Takes a file out of its place.
+fn take<'a, T: Target>(file: &mut Parsed<'a, T>) -> Parsed<'a, T> {
+    std::mem::replace(file, Parsed::Nothing)
+}
+
+/// Takes the objects with these numbers, in this order. Their rows are large, so all threads move them.
+fn take_objects<'a, T: Target>(files: &mut [Parsed<'a, T>], numbers: &[u32]) -> Vec<ObjectFile<'a, T::E>> {
+    let mut left: Vec<_> = files.iter_mut().map(Some).collect();
+    let objects = numbers.iter().filter_map(|&number| left[number as usize].take());
+    let objects: Vec<_> = objects.filter(|file| matches!(file, Parsed::Object(_))).collect();
+    let object = |file| match take(file) {
+        Parsed::Object(object) => object,
+        _ => unreachable!("only objects are left"),
+    };
+    objects.into_par_iter().with_min_len(FEW).map(object).collect()
 }
 
 /// The facts of each section, in rows that one object's sections have, or those of all objects.

@@ -16,7 +16,7 @@ use crate::phase::Session;
 use crate::symbols::Globals;
 use crate::symbols::intern::{Batch, HashedName, Interner};
 use hashbrown::HashMap;
-use parallel::{IntoParallel, ParallelSlice};
+use parallel::IntoParallel;
 use std::ops::Range;
 use std::path::Path;
 
@@ -42,12 +42,12 @@ impl<'a, T: Target> Parsed<'a, T> {
     }
 
     fn push_names(
-        mut self,
+        &mut self,
         candidate: &Candidate<'a>,
         wrap: &Wrap<'a>,
         batch: &mut Batch<'a>,
-    ) -> Result<Self, Malformed> {
-        match &mut self {
+    ) -> Result<(), Malformed> {
+        match self {
             Parsed::Object(object) => {
                 push_object_names(object, wrap, batch)?;
                 if candidate.role != Role::Opened {
@@ -57,7 +57,7 @@ impl<'a, T: Target> Parsed<'a, T> {
             Parsed::Shared(shared) => push_shared_names(shared, batch),
             Parsed::Broken | Parsed::Nothing => {}
         }
-        Ok(self)
+        Ok(())
     }
 }
 
@@ -76,47 +76,69 @@ const BATCHES: usize = 128;
 /// A batch has at least so many bytes of files, because its lists cost as much as some hundred names.
 const SMALL: usize = 512 << 10;
 
+/// One job makes room for so many files at least.
+const FEW: usize = 128;
+
 /// Parses all candidates.
 pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) -> ParsedInputs<'a, T> {
     let Session { config, sink, store, .. } = session;
     let wrap = Wrap::new(config, store);
+    let ranges = cut(candidates);
+    // Each file is parsed into its place, because the rows are large and to move them is work for one thread.
+    let mut files: Vec<Parsed<'a, T>> =
+        (0..candidates.len()).into_par_iter().with_min_len(FEW).map(|_| Parsed::Nothing).collect();
     // Each batch is a job. With larger jobs, threads would wait for the last one.
-    let (mut files, batches): (Vec<Vec<Parsed<'a, T>>>, Vec<Batch<'a>>) = cut(candidates)
+    let batches: Vec<Batch<'a>> = places(&ranges, &mut files)
         .into_par_iter()
         .with_max_len(1)
-        .map(|range| {
-            let own = &candidates[range.clone()];
-            let parsed: Vec<_> = own.iter().map(parse_one::<T>).collect();
-            // The lists have room for all names from the start. If they grew, they would be copied again and
-            // again.
-            let mut batch = Batch::with_capacity(parsed.iter().flatten().map(Parsed::global_count).sum());
-            let files = range
-                .zip(parsed)
-                .map(|(order, parsed)| {
-                    let candidate = &candidates[order];
-                    let named = parsed.and_then(|parsed| parsed.push_names(candidate, &wrap, &mut batch));
-                    named.unwrap_or_else(|malformed| {
-                        report(sink, candidate.name, &malformed, order as u32);
-                        Parsed::Broken
-                    })
-                })
-                .collect();
-            (files, batch)
-        })
-        .unzip();
+        .map(|(range, own)| parse_batch(own, &candidates[range.clone()], range.start as u32, &wrap, sink))
+        .collect();
     let (interner, ids, names) = Interner::build(&batches);
-    files.par_iter_mut().zip(ids).with_max_len(1).for_each(|(files, ids)| hand_out(files, &ids));
-    let mut all = Vec::with_capacity(candidates.len());
-    files.into_iter().for_each(|files| all.extend(files));
+    let of_batches = places(&ranges, &mut files).into_par_iter().zip(ids);
+    of_batches.with_max_len(1).for_each(|((_, own), ids)| hand_out(own, &ids));
     let mut globals = Globals::new(interner, names);
     if config.is_relocatable() {
-        let objects = all.iter_mut().filter_map(|parsed| match parsed {
+        let objects = files.iter_mut().filter_map(|parsed| match parsed {
             Parsed::Object(object) => Some(object),
             _ => None,
         });
         objects.for_each(|object| part_default_versions(object, &mut globals));
     }
-    ParsedInputs { files: all, globals }
+    ParsedInputs { files, globals }
+}
+
+/// Parses the candidates of a batch, of which the first has the number `first`, and pushes their names.
+fn parse_batch<'a, T: Target>(
+    files: &mut [Parsed<'a, T>],
+    candidates: &[Candidate<'a>],
+    first: u32,
+    wrap: &Wrap<'a>,
+    sink: &Sink,
+) -> Batch<'a> {
+    let broken = |place: usize, malformed: &Malformed| {
+        report(sink, candidates[place].name, malformed, first + place as u32);
+        Parsed::Broken
+    };
+    for (place, file) in files.iter_mut().enumerate() {
+        *file = parse_one::<T>(&candidates[place]).unwrap_or_else(|malformed| broken(place, &malformed));
+    }
+    // The lists have room for all names from the start. If they grew, they would be copied again and again.
+    let mut batch = Batch::with_capacity(files.iter().map(Parsed::global_count).sum());
+    for (place, file) in files.iter_mut().enumerate() {
+        if let Err(malformed) = file.push_names(&candidates[place], wrap, &mut batch) {
+            *file = broken(place, &malformed);
+        }
+    }
+    batch
+}
+
+/// The files of each batch.
+fn places<'r, 'f, F>(
+    ranges: &'r [Range<usize>],
+    mut files: &'f mut [F],
+) -> Vec<(&'r Range<usize>, &'f mut [F])> {
+    let own = |range: &'r Range<usize>| (range, files.split_off_mut(..range.len()).unwrap_or_default());
+    ranges.iter().map(own).collect()
 }
 
 /// Under `-r`, gives `name@@VERSION` a global of its own if an object also defines `name`, as `.symver`
