@@ -14,7 +14,7 @@ use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{ChunkId, OutputId, SectionId, SymbolId};
 use crate::phase::{Addresses, Contents, Geometry, Located};
-use crate::rows::filled;
+use crate::rows::{filled, joined};
 use crate::script::eval::{Base, Value};
 use crate::symbols::Definition;
 use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, Reserved};
@@ -109,9 +109,8 @@ fn fill_chunk<T: Target>(
     output: usize,
     id: ChunkId,
 ) {
-    let count = lists_of(layout_state, output).map(|list| list.items.len()).sum();
-    let mut items: Vec<SectionId> = Vec::with_capacity(count);
-    lists_of(layout_state, output).for_each(|list| items.extend_from_slice(&list.items));
+    let lists: Vec<&[SectionId]> = lists_of(layout_state, output).map(|list| &list.items[..]).collect();
+    let items = joined(&lists, 0, SectionId(0));
     let ordered = elf::SHF_LINK_ORDER;
     let link_order = match layout.chunks[id.index()].flags & ordered {
         0 => None,

@@ -13,6 +13,7 @@ use crate::ids::{RuleId, SectionId};
 use crate::input::SectionInfo;
 use crate::phase::Contents;
 use crate::phase::SectionState;
+use crate::rows::{filled, joined};
 use crate::tables::section::Kind;
 use parallel::{IntoParallel, ParallelSlice, ParallelSort};
 
@@ -72,7 +73,10 @@ pub fn list<T: Target>(
             lists
         })
         .collect();
-    let joined = |rule: usize| blocks.iter().map(|lists| &lists[rule][..]).collect::<Vec<_>>().concat();
+    let joined = |rule: usize| {
+        let parts: Vec<&[SectionId]> = blocks.iter().map(|lists| &lists[rule][..]).collect();
+        joined(&parts, 0, SectionId(0))
+    };
     let mut left = joined(rule_count);
     let lists = (0..rule_count).into_par_iter().map(|rule| List { items: joined(rule), ..List::default() });
     let mut lists: Vec<List> = lists.collect();
@@ -118,10 +122,11 @@ impl List {
     /// Reads sizes, alignments and header fields of the sections.
     pub fn gather<T: Target>(&mut self, link: &Contents<'_, T>) {
         let count = self.items.len();
-        self.sizes.resize(count, 0);
-        self.aligns.resize(count, 0);
+        if self.sizes.len() != count {
+            (self.sizes, self.aligns) = (filled(0, count), filled(0, count));
+        }
         let gather = |((items, sizes), aligns): ((&[SectionId], &mut [u64]), &mut [u8])| {
-            let mut facts = OutputFacts::default();
+            let (mut facts, mut max_align) = (OutputFacts::default(), 0);
             for ((&id, size), align) in items.iter().zip(sizes).zip(aligns) {
                 let info = brief_info(link, id);
                 *size = info.size;
@@ -131,11 +136,12 @@ impl List {
                     continue;
                 }
                 *align = output::alignment(&info).trailing_zeros() as u8;
+                max_align = max_align.max(*align);
                 facts = facts.join(OutputFacts::of(id, &info));
             }
-            facts
+            (facts, max_align)
         };
-        self.facts = if count <= BLOCK {
+        (self.facts, self.max_align) = if count <= BLOCK {
             gather(((&self.items, &mut self.sizes), &mut self.aligns))
         } else {
             self.items
@@ -143,9 +149,8 @@ impl List {
                 .zip(self.sizes.par_chunks_mut(BLOCK))
                 .zip(self.aligns.par_chunks_mut(BLOCK))
                 .map(gather)
-                .reduce(OutputFacts::default, OutputFacts::join)
+                .reduce(Default::default, |a, b| (a.0.join(b.0), a.1.max(b.1)))
         };
-        self.max_align = self.aligns.iter().copied().filter(|&align| align != NO_PART).max().unwrap_or(0);
         self.computed_for = None;
     }
 }

@@ -15,6 +15,7 @@
 //! the first one.
 
 use crate::ids::SymbolId;
+use crate::rows::joined;
 use parallel::{IntoParallel, ParallelSlice};
 use std::hash::BuildHasher;
 use std::hint::black_box;
@@ -225,13 +226,10 @@ impl Interner {
             .collect();
         // Leaves room for names that the linker adds itself.
         const MORE: usize = 4096;
-        let mut names = Names::with_capacity(count as usize + MORE);
-        let mut shards = Vec::with_capacity(SHARDS);
-        for (shard, own) in filled {
-            names.all.extend(own.all);
-            names.first_mentions.extend(own.first_mentions);
-            shards.push(shard);
-        }
+        let (shards, names): (Vec<Slots>, Vec<Names<'a>>) = filled.into_iter().unzip();
+        let all: Vec<&[&[u8]]> = names.iter().map(|own| &own.all[..]).collect();
+        let first_mentions: Vec<&[u32]> = names.iter().map(|own| &own.first_mentions[..]).collect();
+        let names = Names { all: joined(&all, MORE, &[]), first_mentions: joined(&first_mentions, MORE, 0) };
         (Interner { shards, bases, late: Slots::default() }, ids, names)
     }
 
