@@ -19,7 +19,7 @@ use parallel::IntoParallel;
 use zerocopy::byteorder::ByteOrder;
 
 /// Symbols of a library that one job looks up.
-const AT_A_TIME: usize = 2048;
+const AT_A_TIME: usize = 256;
 
 /// Sets [`SharedFile::globals`] for the definitions that something mentions.
 pub fn run<T: Target>(config: &Config, plan: &LayoutPlan, parsed: &mut ParsedInputs<'_, T>) {

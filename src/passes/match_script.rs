@@ -263,6 +263,15 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         file_of(self.link.objects[file.index()].name)
     }
 
+    /// Whether a section is writable. Its name, whose end takes a while to find, does not count.
+    fn is_writable(&self, id: SectionId) -> bool {
+        let flags = match self.link.locate(id) {
+            Some((object, index)) => object.headers[index as usize].sh_flags.get(),
+            None => self.link.section_info(id).flags,
+        };
+        flags & elf::SHF_WRITE != 0
+    }
+
     /// Checks `ONLY_IF_RO` and `ONLY_IF_RW` in the order of output sections. If a constraint fails, its
     /// output section is disabled, and the sections are matched again. Returns the sections with
     /// [`Fate::Dropped`].
@@ -292,8 +301,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         for (number, output) in self.plan.outputs.iter().enumerate() {
             let Some(constraint) = output.constraint else { continue };
             let of_output = std::mem::take(&mut taken[number]);
-            let is_writable = |id: SectionId| self.link.section_info(id).flags & elf::SHF_WRITE != 0;
-            let writable = of_output.iter().any(|&id| is_writable(id));
+            let writable = of_output.par_iter().with_min_len(BLOCK).any(|&id| self.is_writable(id));
             let holds = match constraint {
                 Constraint::OnlyIfReadOnly => !writable,
                 Constraint::OnlyIfReadWrite => writable,

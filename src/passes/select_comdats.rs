@@ -131,14 +131,16 @@ fn claim_by_local_signatures<'a>(
     found: &[Vec<(Group<'a>, Option<u32>)>],
     by_compiled: &HashMap<Position, FileId>,
 ) -> HashMap<&'a [u8], Position> {
+    // Almost all signatures are globals, so one thread alone would look at all groups for a few.
+    let local = |(file, groups): (usize, &Vec<(Group<'a>, Option<u32>)>)| {
+        let file = FileId::from_index(file);
+        let local = groups.iter().filter(|(group, global)| group.is_comdat() && global.is_none());
+        let own = local.map(|(group, _)| (group.signature, Position::new(file, group.section)));
+        own.filter(|(_, own)| !by_compiled.contains_key(own)).collect::<Vec<_>>()
+    };
     let mut owners = HashMap::new();
-    for (file, groups) in found.iter().enumerate() {
-        for (group, global) in groups {
-            let own = Position::new(FileId::from_index(file), group.section);
-            if group.is_comdat() && global.is_none() && !by_compiled.contains_key(&own) {
-                owners.entry(group.signature).or_insert(own);
-            }
-        }
+    for (signature, own) in found.par_iter().enumerate().flat_map_iter(local).collect() {
+        owners.entry(signature).or_insert(own);
     }
     owners
 }

@@ -57,14 +57,15 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates, plan: &L
     if !inputs.config.symbols.allow_multiple_definition {
         report_duplicates(inputs, sections, &best);
     }
-    let select = |(key, visibility): (AtomicU64, &AtomicU8)| match unpack(key.into_inner()) {
+    let select = |(key, visibility): (&AtomicU64, &AtomicU8)| match unpack(key.load(Ordering::Relaxed)) {
         // A reference that is not of default visibility stays inside the output, so no library can define it.
         Definition::Shared { .. } if visibility.load(Ordering::Relaxed) != VISIBILITY_DEFAULT => {
             Definition::Undefined
         }
         definition => definition,
     };
-    let mut definitions: Vec<Definition> = best.into_par_iter().zip(&visibility).map(select).collect();
+    let mut definitions: Vec<Definition> = best.par_iter().zip(&visibility).map(select).collect();
+    drop(best);
     let mut commons = join_commons(objects, &commons, &mut definitions);
     let replaced = meet_libraries(inputs, &visibility, &mentions, &mut commons, &mut definitions);
     if !replaced.is_empty() {
@@ -73,8 +74,8 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates, plan: &L
     let overridden_libraries = shared.iter().map(|library| is_overridden(library, &definitions)).collect();
     let mut definitions = Definitions {
         of: definitions,
-        visibility: visibility.into_par_iter().map(|rank| from_rank(rank.into_inner())).collect(),
-        mentions: with_references(mentions, &replaced),
+        visibility: visibility.par_iter().map(|rank| from_rank(rank.load(Ordering::Relaxed))).collect(),
+        mentions: with_references(&mentions, &replaced),
         commons,
         replaced_commons: replaced,
         overridden_libraries,
@@ -99,9 +100,9 @@ fn leave_commons(definitions: &mut Definitions) {
 
 /// The mentions of globals. A library's data replaced the common blocks in `replaced`, so these count as
 /// references.
-fn with_references(mentions: Vec<AtomicU8>, replaced: &[CommonBlock]) -> Vec<MentionedBy> {
+fn with_references(mentions: &[AtomicU8], replaced: &[CommonBlock]) -> Vec<MentionedBy> {
     let mut mentions: Vec<MentionedBy> =
-        mentions.into_par_iter().map(|bits| MentionedBy::from_bits_retain(bits.into_inner())).collect();
+        mentions.par_iter().map(|bits| MentionedBy::from_bits_retain(bits.load(Ordering::Relaxed))).collect();
     replaced.iter().for_each(|block| mentions[block.symbol.index()] |= MentionedBy::STRONG_REFERENCE);
     mentions
 }
