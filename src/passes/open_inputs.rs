@@ -360,9 +360,9 @@ impl<'a> Walk<'_, 'a> {
             return self.binary(name, bytes, state);
         }
         match contents.kind {
-            FileKind::Object => self.object(name, bytes, state, origin),
-            FileKind::OtherElf if state.just_symbols => self.object(name, bytes, state, None),
-            FileKind::Shared if state.just_symbols => self.object(name, bytes, state, None),
+            FileKind::Object => self.object(name, contents, state, origin),
+            FileKind::OtherElf if state.just_symbols => self.object(name, contents, state, None),
+            FileKind::Shared if state.just_symbols => self.object(name, contents, state, None),
             FileKind::Shared => self.shared(path, name, bytes, state, argument),
             FileKind::Archive | FileKind::ThinArchive => self.archive(path, name, contents, state),
             FileKind::Text | FileKind::Empty => self.script(path, name, bytes, state),
@@ -396,15 +396,16 @@ impl<'a> Walk<'_, 'a> {
         self.report(wrong_machine(name, "32-bit", self.opened.machine));
     }
 
-    /// Whether a file is for the link's machine. The first ELF file decides which machine that is.
-    fn fits(&mut self, name: FileName<'_>, bytes: &[u8]) -> bool {
-        let found = machine(bytes).and_then(crate::arch::machine::from_elf);
+    /// Whether a file is for the link's machine, by what its header says ([`machine`]). The first ELF file
+    /// decides which machine that is.
+    fn fits(&mut self, name: FileName<'_>, header: Option<(u16, bool)>) -> bool {
+        let found = header.and_then(crate::arch::machine::from_elf);
         let wanted =
             *self.opened.machine.get_or_insert_with(|| found.unwrap_or(crate::arch::machine::DEFAULT));
         if found == Some(wanted) || self.config.diagnostics.no_warn_mismatch {
             return true;
         }
-        let what = match (found, machine(bytes)) {
+        let what = match (found, header) {
             (Some(found), _) => crate::arch::machine::architecture(found).to_owned(),
             (None, Some((number, big))) => {
                 format!("unknown (machine {number}, {}-endian)", if big { "big" } else { "little" })
@@ -443,14 +444,14 @@ impl<'a> Walk<'_, 'a> {
     fn object(
         &mut self,
         name: FileName<'a>,
-        bytes: &'a [u8],
+        contents: Contents<'a>,
         state: &InputState,
         origin: Option<Origin<'a>>,
     ) {
-        if !self.fits(name, bytes) {
+        if !self.fits(name, contents.machine) {
             return;
         }
-        let index = self.push(name, bytes, state, false);
+        let index = self.push(name, contents.bytes, state, false);
         self.opened.files[index as usize].origin = origin;
         if self.lib.is_none() {
             self.opened.steps.push(Step::File(index));
@@ -476,7 +477,7 @@ impl<'a> Walk<'_, 'a> {
     fn binary(&mut self, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
         let machine = *self.opened.machine.get_or_insert(crate::arch::machine::DEFAULT);
         let object = self.store.keep(binary::wrap(name.path, bytes, machine));
-        self.object(name, object, state, None);
+        self.object(name, object.into(), state, None);
     }
 
     fn shared(
@@ -487,7 +488,7 @@ impl<'a> Walk<'_, 'a> {
         state: &InputState,
         argument: &str,
     ) {
-        if !self.fits(name, bytes) {
+        if !self.fits(name, machine(bytes)) {
             return;
         }
         if self.config.static_link || self.config.is_relocatable() || state.static_only {

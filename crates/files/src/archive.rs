@@ -5,7 +5,7 @@
 
 mod thin;
 
-use crate::sniff::{FileKind, file_kind};
+use crate::sniff::{FileKind, file_kind, machine};
 use crate::{InputSource, InputStore};
 use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
@@ -25,6 +25,8 @@ pub struct Member<'a> {
     /// What they are. To find that out, the system has to read in the page with their header. Members are
     /// listed by many threads, so this is done beside it.
     pub kind: FileKind,
+    /// The machine that its header names.
+    pub machine: Option<(u16, bool)>,
     /// The file that a thin archive names.
     pub file: Option<PathBuf>,
     /// The offset of the bytes in that file.
@@ -33,7 +35,7 @@ pub struct Member<'a> {
 
 impl<'a> Member<'a> {
     fn new(name: &'a str, bytes: &'a [u8], file: Option<PathBuf>, offset: u64) -> Self {
-        Member { name, bytes, kind: file_kind(bytes), file, offset }
+        Member { name, bytes, kind: file_kind(bytes), machine: machine(bytes), file, offset }
     }
 }
 

@@ -65,7 +65,7 @@ impl<'a> Walk<'_, 'a> {
         let text = self.store.keep_str(&path.to_string_lossy());
         let origin = Origin { path: self.kept_path(path, text), offset: 0 };
         let index = self.opened.files.len();
-        self.object(FileName { path: text, member: None }, bytes, &state, Some(origin));
+        self.object(FileName { path: text, member: None }, bytes.into(), &state, Some(origin));
         if let Some(file) = self.opened.files.get_mut(index) {
             file.role = Role::Code;
         }

@@ -41,7 +41,7 @@ impl<'a> Walk<'_, 'a> {
         for member in members {
             let name = FileName { path: name.path, member: Some(member.name) };
             let role = match member.kind {
-                FileKind::Object if self.fits(name, member.bytes) => Role::Opened,
+                FileKind::Object if self.fits(name, member.machine) => Role::Opened,
                 FileKind::Bitcode => Role::Bitcode,
                 FileKind::Elf32 if self.opened.machine.is_none() => {
                     self.narrow(name, member.bytes);

@@ -6,7 +6,7 @@
 
 use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec};
 use crate::input::archive::{self, Member};
-use crate::input::sniff::{FileKind, file_kind};
+use crate::input::sniff::{FileKind, file_kind, machine};
 use crate::input::store::{InputSource, InputStore};
 use parallel::ParallelSlice;
 use std::collections::HashSet;
@@ -22,13 +22,15 @@ pub(super) struct Contents<'a> {
     pub bytes: &'a [u8],
     /// What it is.
     pub kind: FileKind,
+    /// The machine that its header names, which is read beside the other files, too.
+    pub machine: Option<(u16, bool)>,
     /// The members of a listed archive.
     pub members: Option<Members<'a>>,
 }
 
 impl<'a> From<&'a [u8]> for Contents<'a> {
     fn from(bytes: &'a [u8]) -> Self {
-        Contents { bytes, kind: file_kind(bytes), members: None }
+        Contents { bytes, kind: file_kind(bytes), machine: machine(bytes), members: None }
     }
 }
 
