@@ -594,6 +594,7 @@ fn write<T: Target>(
         let build_id = identity.build_id.as_deref();
         identity.checksum = output::debug_link::write(image, file.bytes(), &holes, build_id);
     }
+    file.release_pages();
     progress.timings.pass("build id");
     Ok((file, identity))
 }

@@ -154,17 +154,33 @@ impl<'f> Region<'f> {
     }
 }
 
-/// Lets the system make the pages of a mapping at once rather than one by one, as they are touched.
+/// Lets the system make the pages of a mapping at once rather than one by one, as they are touched. Where it
+/// does not know the request (Linux before 5.14), it refuses, and makes them when they are touched.
 fn populate(bytes: &mut [u8]) {
+    // SAFETY: the pages keep their contents.
+    unsafe { advise(bytes, Advice::LinuxPopulateWrite) };
+}
+
+/// Takes the pages of a mapped file out of the mapping. They are there again when they are touched.
+///
+/// # Safety
+/// The bytes are a shared mapping of a file: the contents of any other memory would be lost.
+pub unsafe fn release(bytes: &mut [u8]) {
+    // SAFETY: the file keeps the contents.
+    unsafe { advise(bytes, Advice::LinuxDontNeed) };
+}
+
+/// Gives advice about the pages that lie in `bytes` as a whole.
+///
+/// # Safety
+/// The advice leaves the contents as they are.
+unsafe fn advise(bytes: &mut [u8], advice: Advice) {
     let skipped = bytes.as_ptr().align_offset(PAGE).min(bytes.len());
     let whole = (bytes.len() - skipped) & !(PAGE - 1);
-    if whole == 0 {
-        return;
+    if whole > 0 {
+        // SAFETY: the pages are part of `bytes`, and the caller's promise.
+        let _ = unsafe { madvise(bytes[skipped..].as_mut_ptr().cast(), whole, advice) };
     }
-    let start = bytes[skipped..].as_mut_ptr();
-    // SAFETY: the pages are part of `bytes`, and keep their contents. Where the system does not know the
-    // request (Linux before 5.14), it refuses, and the pages are made when they are touched.
-    let _ = unsafe { madvise(start.cast(), whole, Advice::LinuxPopulateWrite) };
 }
 
 /// Bytes of a page. Where pages are larger, the system may refuse to populate, and makes them when touched.
@@ -234,6 +250,18 @@ mod tests {
         assert!(writers.into_failure().is_none());
         let written = std::fs::read(file.path()).unwrap();
         assert!(written[..5].iter().all(|byte| *byte == 0) && written[5..].iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
+    fn released_pages_keep_their_contents() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(3 * SIZE as u64).unwrap();
+        // SAFETY: nobody else has the file.
+        let mut bytes = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
+        bytes.fill(7);
+        // SAFETY: they are a shared mapping of the file. Only the page in the middle is there as a whole.
+        unsafe { release(&mut bytes[1..=2 * SIZE]) };
+        assert!(bytes.iter().all(|byte| *byte == 7));
     }
 
     #[test]
