@@ -69,6 +69,8 @@ pub struct RoundResults {
     pub thunks: Thunks,
     /// The functions of the SFrame table, including those of thunks.
     pub chosen: Chosen,
+    /// The addresses of symbols in the last round, if sizes depend on them.
+    pub values: Option<Vec<u64>>,
 }
 
 impl<'p, 'a> Rounds<'p, 'a> {
@@ -91,7 +93,7 @@ impl<'p, 'a> Rounds<'p, 'a> {
         layout_state.symbols = Symbols::new(link, plan, &layout_state.output_names);
         let fixed = settings::fixed(link, plan);
         layout_state.headers_size = fixed.file_header_size;
-        let made = RoundResults { rules: Vec::new(), thunks: Thunks::default(), chosen };
+        let made = RoundResults { rules: Vec::new(), thunks: Thunks::default(), chosen, values: None };
         Rounds { layout_state, fixed, alternatives, outputs: Vec::new(), made, watched: None, resizes: 0 }
     }
 
@@ -114,7 +116,7 @@ impl<'p, 'a> Rounds<'p, 'a> {
         &mut self,
         link: Geometry<'a, T>,
     ) -> ControlFlow<Geometry<'a, T>, Contents<'a, T>> {
-        let (link, mut sizes) = needed_by_symbols(link);
+        let (link, mut sizes) = self.needed_by_symbols(link);
         if link.sink.has_errors() || self.resizes == MAX_RESIZES {
             return ControlFlow::Break(link);
         }
@@ -140,6 +142,22 @@ impl<'p, 'a> Rounds<'p, 'a> {
         ControlFlow::Continue(link)
     }
 
+    /// The sizes of Android's packed relocations and of signed pointers' tables, which depend on addends, of
+    /// the unwind table, which depends on distances to language-specific data, and of the table of tagged
+    /// globals: so on the addresses of symbols, which are kept for those who need them after the last round.
+    fn needed_by_symbols<T: Target>(&mut self, link: Geometry<'a, T>) -> (Geometry<'a, T>, Vec<(Kind, u64)>) {
+        let is_signed = relr::is_used(&link, Kind::SignedRelrDyn);
+        let is_tagged = !link.tagged.is_empty();
+        if !android::is_wanted(&link) && link.unwind_table.is_none() && !is_signed && !is_tagged {
+            return (link, Vec::new());
+        }
+        let values = values::all(&link);
+        let located = Located { geometry: link, values };
+        let needed = kinds::needed_by_symbols(&located);
+        self.made.values = Some(located.values);
+        (located.geometry, needed)
+    }
+
     /// Reports the findings of the last round. `link` is its geometry.
     pub fn finish<T: Target>(self, link: &Geometry<'_, T>) -> RoundResults {
         let LayoutState { plan, findings, section_rules, .. } = self.layout_state;
@@ -156,20 +174,6 @@ impl<'p, 'a> Rounds<'p, 'a> {
         }
         RoundResults { rules: section_rules, ..self.made }
     }
-}
-
-/// The sizes of Android's packed relocations and of signed pointers' tables, which depend on addends, of the
-/// unwind table, which depends on distances to language-specific data, and of the table of tagged globals: so
-/// on the addresses of symbols.
-fn needed_by_symbols<T: Target>(link: Geometry<'_, T>) -> (Geometry<'_, T>, Vec<(Kind, u64)>) {
-    let is_signed = relr::is_used(&link, Kind::SignedRelrDyn);
-    let is_tagged = !link.tagged.is_empty();
-    if !android::is_wanted(&link) && link.unwind_table.is_none() && !is_signed && !is_tagged {
-        return (link, Vec::new());
-    }
-    let located = Located { values: values::all(&link), geometry: link };
-    let needed = kinds::needed_by_symbols(&located);
-    (located.geometry, needed)
 }
 
 /// Updates type and flags of every output section from its lists.

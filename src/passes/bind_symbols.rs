@@ -158,7 +158,7 @@ pub fn global_flags<T: Target>(
             let flags = definition_flags(object, symbol as usize, sections);
             let source = &object.symbols[symbol as usize];
             let unique = source.binding() == elf::STB_GNU_UNIQUE;
-            let exemption = Exemption { unique, listed: is_listed(link, id, source.kind()) };
+            let exemption = Exemption { unique, version: false, kind: source.kind() };
             flags | export_flags(link, id, flags, visibility, object.hide_symbols, exemption)
         }
         Definition::Linker(row) => {
@@ -169,8 +169,7 @@ pub fn global_flags<T: Target>(
             let got = LinkerSymbolOrigin::Reserved(Reserved::GlobalOffsetTable);
             flags.set(SymbolFlags::GOT_BASE, symbol.origin == got);
             let version = symbol.origin == LinkerSymbolOrigin::Version;
-            let listed = version || is_listed(link, id, elf::STT_NOTYPE);
-            let exemption = Exemption { unique: false, listed };
+            let exemption = Exemption { unique: false, version, kind: elf::STT_NOTYPE };
             flags | export_flags(link, id, flags, visibility, symbol.hidden, exemption)
         }
     }
@@ -209,8 +208,10 @@ fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: 
 struct Exemption {
     /// `STB_GNU_UNIQUE`.
     unique: bool,
-    /// A dynamic list names it, or it is the symbol of a version. Executables export it, too.
-    listed: bool,
+    /// It is the symbol of a version. Executables export it, too, as what a dynamic list names.
+    version: bool,
+    /// Its type (`STT_*`), by which [`is_listed`] judges.
+    kind: u8,
 }
 
 /// Whether `--dynamic-list` or a related option names a definition of type `kind` (`STT_*`).
@@ -228,7 +229,7 @@ fn export_flags<T: Target>(
     flags: SymbolFlags,
     visibility: u8,
     hidden: bool,
-    Exemption { unique, listed }: Exemption,
+    Exemption { unique, version: of_version, kind }: Exemption,
 ) -> SymbolFlags {
     let version = link.versions.words[id.index()];
     if !link.is_dynamic()
@@ -240,9 +241,11 @@ fn export_flags<T: Target>(
         return SymbolFlags::empty();
     }
     let symbols = &link.config.symbols;
+    // Asked last: it looks for the name.
+    let listed = || of_version || is_listed(link, id, kind);
     let exported = match link.config.mode {
         OutputMode::Shared => true,
-        _ => symbols.export_dynamic || link.mentions(id).contains(MentionedBy::IN_SHARED) || listed,
+        _ => symbols.export_dynamic || link.mentions(id).contains(MentionedBy::IN_SHARED) || listed(),
     };
     if !exported {
         return SymbolFlags::empty();
@@ -261,7 +264,7 @@ fn export_flags<T: Target>(
             Symbolic::NonWeak => !weak,
             Symbolic::NonWeakFunctions => function && !weak,
         };
-    if link.config.mode == OutputMode::Shared && (!symbolic || listed || unique) {
+    if link.config.mode == OutputMode::Shared && (!symbolic || unique || listed()) {
         return SymbolFlags::EXPORTED | SymbolFlags::IMPORTED;
     }
     SymbolFlags::EXPORTED

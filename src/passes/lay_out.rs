@@ -46,10 +46,11 @@ pub fn run<'a, T: Target>(
             ControlFlow::Continue(larger) => contents = larger,
         }
     };
-    let RoundResults { mut rules, thunks, chosen } = rounds.finish(&geometry);
+    let RoundResults { mut rules, thunks, chosen, values } = rounds.finish(&geometry);
     report_missing_headers(&geometry);
     timings.pass("lay out");
-    let located = Located { values: values::all(&geometry), geometry };
+    let values = values.unwrap_or_else(|| values::all(&geometry));
+    let located = Located { geometry, values };
     timings.pass("compute values");
     let local_symbols = synth::thunks::names(&located, &thunks);
     let (located, output_relocations, output_groups) = relocatable::run(located, &chosen);
