@@ -114,15 +114,13 @@ fn summary_of_all(profile: &Profile, recorded: &Recorded) -> String {
         lost if recorded.by_processor => format!(", {lost} of all programs lost"),
         lost => format!(", {lost} lost"),
     };
-    let covered = match recorded.statistics.coverage.processor_time {
-        Some(time) if !time.counted.is_zero() => {
-            format!(
-                ", for {:.0} % of {:.3} s of processor time",
-                100.0 * time.share(),
-                time.counted.as_secs_f64()
-            )
+    let coverage = &recorded.statistics.coverage;
+    let covered = match coverage.processor_time.zip(coverage.share()) {
+        Some((time, share)) => {
+            let seconds = time.counted.as_secs_f64();
+            format!(", for {:.0} % of {seconds:.3} s of processor time", 100.0 * share)
         }
-        _ => String::new(),
+        None => String::new(),
     };
     format!("{}{lost}{covered}", summary(profile))
 }
@@ -146,8 +144,8 @@ fn warn_of_the_incomplete(recorded: &Recorded) {
         .iter()
         .for_each(|text| warn(text));
     let coverage = &recorded.statistics.coverage;
-    let Some(time) = coverage.processor_time else { return };
-    if time.share() < ENOUGH
+    let Some((time, share)) = coverage.processor_time.zip(coverage.share()) else { return };
+    if share < ENOUGH
         && !recorded.by_processor
         && time.with_kernel
         && coverage.lost.count == 0
@@ -156,7 +154,7 @@ fn warn_of_the_incomplete(recorded: &Recorded) {
         warn(&format!(
             "samples stand for {:.0} % of the processor time: threads that end within a period have none; --per-processor \
              sees them, as root",
-            100.0 * time.share()
+            100.0 * share
         ));
     }
 }

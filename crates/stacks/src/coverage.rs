@@ -15,6 +15,8 @@ use std::time::Duration;
 const STEPS: usize = 16;
 /// The largest number of stretches that are kept with their place. The others are only counted.
 const MOST_KEPT: usize = 1024;
+/// The fewest samples whose share of the processor time is worth a number.
+const ENOUGH: u64 = 10;
 
 /// What is known of the completeness of samples.
 #[derive(Clone, Debug, Default)]
@@ -49,13 +51,6 @@ pub struct ProcessorTime {
     pub counted: Duration,
     /// Whether time in the kernel is counted. Users who may not sample the kernel have no samples of it.
     pub with_kernel: bool,
-}
-
-impl ProcessorTime {
-    /// The share that the samples stand for. It may be a little above 1.
-    pub fn share(&self) -> f64 {
-        self.sampled.as_secs_f64() / self.counted.as_secs_f64().max(1e-9)
-    }
 }
 
 /// Counts of distances in time.
@@ -185,12 +180,20 @@ impl Coverage {
         }
     }
 
+    /// The share of the processor time that the samples stand for. It may be a little above 1. `None`: nobody
+    /// counted, or there are only a few. Each stands for a whole period, of which the program may have run a
+    /// part, so two samples of a program of 1 ms would be 200 %.
+    pub fn share(&self) -> Option<f64> {
+        let time = self.processor_time.filter(|time| !time.counted.is_zero() && self.samples >= ENOUGH)?;
+        Some(time.sampled.as_secs_f64() / time.counted.as_secs_f64())
+    }
+
     /// What a reader of the profile should know, as parts of a sentence.
     pub fn notes(&self) -> Vec<String> {
         let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
-        let time = self.processor_time.filter(|time| !time.counted.is_zero()).map(|time| {
+        let time = self.processor_time.zip(self.share()).map(|(time, share)| {
             let part = if time.with_kernel { "" } else { ", without that in the kernel" };
-            let (share, counted) = (100.0 * time.share(), time.counted.as_secs_f64());
+            let (share, counted) = (100.0 * share, time.counted.as_secs_f64());
             format!("they stand for {share:.0} % of {counted:.3} s of processor time{part}")
         });
         let interval = self.intervals.quantile(0.5).zip(self.intervals.quantile(0.9)).map(|(half, most)| {
@@ -243,6 +246,16 @@ mod tests {
         let millis = |share| intervals.quantile(share).unwrap().as_micros() / 1000;
         assert!(millis(0.0) <= 1 && millis(0.5) <= 1 && millis(0.9) <= 1, "{}", millis(0.9));
         assert!((47..=53).contains(&millis(0.91)) && (47..=53).contains(&millis(1.0)));
+    }
+
+    #[test]
+    fn a_few_samples_have_no_share_of_the_processor_time() {
+        let time = |milliseconds| Duration::from_millis(milliseconds);
+        let processor_time = Some(ProcessorTime { sampled: time(20), counted: time(10), with_kernel: true });
+        let with = |samples| Coverage { processor_time, samples, ..Coverage::default() };
+        assert_eq!(with(20).share(), Some(2.0));
+        assert!(with(20).notes()[0].contains("200 % of 0.010 s"), "{:?}", with(20).notes());
+        assert_eq!((with(2).share(), with(2).notes()), (None, vec![]));
     }
 
     #[test]

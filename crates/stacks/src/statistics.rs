@@ -187,7 +187,7 @@ impl CoverageReport {
         Self {
             processor_seconds: time.map(|time| time.counted.as_secs_f64()),
             sampled_seconds: time.map(|time| time.sampled.as_secs_f64()),
-            share: time.map(|time| time.share()),
+            share: coverage.share(),
             with_kernel: time.map(|time| time.with_kernel),
             intervals: SHARES.iter().filter_map(|&share| Some((share, seconds(share)?))).collect(),
             lost: stretches(&coverage.lost),
