@@ -58,7 +58,8 @@ const SUITES: [Suite; 7] = [
     Suite {
         package: "parallel",
         about: "pieces, places of results",
-        options: &["--lib"],
+        // Two tests are about lists of 100,000 items.
+        options: &["--lib", "--", "--skip", "are_sorted", "--skip", "many_small_pieces"],
         interpreter: " -Zmiri-ignore-leaks",
     },
     Suite {
