@@ -3,8 +3,8 @@
 //! A function is known by its name and the last part of its file's path, so that it is the same in two builds
 //! in different folders. A function that calls itself counts once for a sample.
 
+use crate::named::Named;
 use crate::profile::Row;
-use crate::write::Named;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 

@@ -26,6 +26,7 @@
 //! | [`running`], [`present`] | where the files of a process that runs can be opened; what it has mapped |
 //! | [`session`], `walk`, `saved` | from events to stacks |
 //! | [`profile`] | many samples as one tree of stacks, and names for its frames |
+//! | [`named`], [`nameless`] | a profile with the names of its frames; what helps if many have none |
 //! | [`modules`] | what a profile says of the files of its frames |
 //! | [`script`] | profiles from the text of `perf script` |
 //! | [`functions`] | samples by function, and their changes from one profile to another |
@@ -123,6 +124,7 @@ pub mod live;
 pub mod memory;
 pub mod modules;
 mod name;
+pub mod named;
 pub mod nameless;
 pub mod namer;
 pub mod present;

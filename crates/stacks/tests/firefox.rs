@@ -5,7 +5,8 @@ mod common;
 use common::unwound::{Unwound, fixture};
 use common::{Writer, words};
 use serde_json::{Value, json};
-use stacks::write::{Format, Named, write};
+use stacks::named::Named;
+use stacks::write::{Format, write};
 
 fn profile(named: Named<'_>) -> Value {
     let mut bytes = Vec::new();

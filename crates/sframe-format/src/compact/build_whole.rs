@@ -302,8 +302,8 @@ fn near(what: &'static str, address: u64, table: u64) -> Result<i32, Error> {
 }
 
 /// Writes functions, given by address and in its order, as one table of version 2 for a section at `address`.
-/// It omits functions without a form, or without bytes, and
-/// those that need most layouts if there is no room for all.
+/// It omits functions without a form, or without bytes, and those that need most layouts if there is no room
+/// for all.
 ///
 /// # Errors
 /// Those of [`WholeShapes::to_bytes`], or the functions have more different rows than a table can hold.

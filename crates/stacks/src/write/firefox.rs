@@ -8,7 +8,7 @@
 mod libs;
 mod table;
 
-use super::named::Named;
+use crate::named::Named;
 use crate::profile::{Profile, Row};
 use libs::{Lib, Libs};
 use serde::Serialize;

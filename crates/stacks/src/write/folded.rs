@@ -4,7 +4,7 @@
 //! Samples of several events cannot be added: each line then begins with the event, and its number is the sum
 //! of the samples' periods.
 
-use super::named::Named;
+use crate::named::Named;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 

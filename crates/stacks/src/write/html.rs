@@ -7,8 +7,8 @@
 //!
 //! A page that compares two profiles has the samples of both, in one tree.
 
-use super::named::Named;
 use super::tree::{Event, Nodes, Rows, Thread, Tree};
+use crate::named::Named;
 use serde::Serialize;
 use std::io;
 

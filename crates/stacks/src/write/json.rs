@@ -1,6 +1,6 @@
 //! An array with one JSON object for each sample. Addresses are texts, for readers without 64-bit integers.
 
-use super::named::Named;
+use crate::named::Named;
 use serde::Serialize;
 use sframe_format::Source;
 use std::io;

@@ -5,12 +5,12 @@
 //! The reader trusts nothing: each number must be that of something that is there, and the memory is in
 //! proportion to the file, because gzip shrinks nothing to less than a thousandth.
 
-use super::named::Named;
 use super::numbers::Numbers;
 use crate::files::{FileId, Files};
 use crate::kernel::Kernel;
 use crate::modules::Modules;
 use crate::name::Name;
+use crate::named::Named;
 use crate::process::Place;
 use crate::profile::{FrameKey, NONE, Names, Node, Profile, Row, Thread};
 use crate::session::SOURCES;

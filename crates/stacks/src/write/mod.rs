@@ -8,7 +8,6 @@ mod folded;
 mod html;
 mod json;
 mod kept;
-mod named;
 mod numbers;
 mod otlp;
 mod perf_data;
@@ -19,9 +18,9 @@ mod svg;
 mod text;
 mod tree;
 
+use crate::named::Named;
 pub use html::write_difference;
 pub use kept::Kept;
-pub use named::Named;
 use std::io;
 
 /// A form of output.

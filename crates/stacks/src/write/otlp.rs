@@ -6,11 +6,11 @@
 //! because a profile has values of one kind. The times of samples are those of the clock of the recording,
 //! which counts from some other moment, so they are left out.
 
-use super::named::Named;
 use super::numbers::Numbers;
 use super::pprof::kind_and_unit;
 use super::protobuf::Message;
 use crate::modules::Module;
+use crate::named::Named;
 use crate::process::Place;
 use std::collections::BTreeMap;
 use std::io;

@@ -9,10 +9,10 @@
 //! perf's `perf.data-file-format.txt` and `include/uapi/linux/perf_event.h` describe the format. Everything
 //! is little-endian; readers take either byte order.
 
-use super::named::Named;
 use crate::event::{format, kind};
 use crate::files::FileId;
 use crate::image::Segment;
+use crate::named::Named;
 use crate::process::Place;
 use crate::profile::{FrameKey, Row, Thread};
 use crate::recording::feature;

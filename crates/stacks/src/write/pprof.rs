@@ -2,8 +2,8 @@
 //!
 //! Samples with the same stack and thread are one, with a sum for each event.
 
-use super::named::Named;
 use super::protobuf::Message;
+use crate::named::Named;
 use crate::process::Place;
 use crate::profile::Profile;
 use flate2::Compression;

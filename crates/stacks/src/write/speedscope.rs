@@ -3,7 +3,7 @@
 //! Samples of a thread stand in the order of time. Nanoseconds are weights of samples whose events count
 //! them; of other events, each sample weighs one.
 
-use super::named::Named;
+use crate::named::Named;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;

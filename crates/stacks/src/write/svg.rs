@@ -2,8 +2,8 @@
 //! samples and its share as its tooltip. Callees hang below their callers, the one with the most samples
 //! first.
 
-use super::named::Named;
 use super::tree::{CUT, INLINED, KERNEL, THREAD, Tree};
+use crate::named::Named;
 use std::io;
 
 /// Sizes in pixels.

@@ -1,8 +1,8 @@
 //! Stacks as `perf script` prints them: a line for the sample, one for each frame, and an empty one. If a
 //! stack does not reach its root, another line at the end says why.
 
-use super::named::Named;
 use crate::digits::{decimal, hexadecimal};
+use crate::named::Named;
 use crate::profile::{Name, Row, Thread};
 use crate::statistics::End;
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! The samples of one or two profiles as one tree by the names of their functions, for the page and for
 //! pictures.
 
-use super::named::Named;
 use super::numbers::Numbers;
 use crate::functions::same_file;
+use crate::named::Named;
 use crate::process::Place;
 use crate::profile::{NONE, Row};
 use crate::statistics::End;

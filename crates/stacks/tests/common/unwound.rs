@@ -5,11 +5,12 @@ use sframe_format::{Abi, Source};
 use stacks::bytes::Bytes;
 use stacks::kernel::Kernel;
 use stacks::modules::Modules;
+use stacks::named::Named;
 use stacks::profile::{Names, Profile};
 use stacks::recording::Recording;
 use stacks::session::{Session, Settings};
 use stacks::statistics::Statistics;
-use stacks::write::{Format, Named, write};
+use stacks::write::{Format, write};
 use std::path::PathBuf;
 
 /// The path of a file, from this crate's folder.

@@ -2,7 +2,7 @@
 
 use crate::files::FileId;
 use crate::modules::Module;
-use crate::write::named::Named;
+use crate::named::Named;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -2,9 +2,9 @@
 
 use super::libs::Libs;
 use crate::name::Name;
+use crate::named::Named;
 use crate::process::Place;
 use crate::profile::{NONE, Row};
-use crate::write::named::Named;
 use crate::write::numbers::Numbers;
 use hashbrown::HashMap;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Samples with the names of their frames, for the writers.
+//! Samples with the names of their frames: what writers and comparisons take.
 
 use crate::modules::Modules;
 use crate::profile::{Names, Profile, Row};
