@@ -53,10 +53,53 @@ struct Running {
     waiting: Vec<ThreadBuilder>,
     /// The processors that all of them may use, if they keep apart now.
     allowed: Option<CpuSet>,
-    /// The threads that keep off the processor of the first one.
-    others: Arc<Mutex<Vec<Pid>>>,
+    /// The threads beside the first one.
+    others: Arc<Mutex<Others>>,
     /// What the jobserver gave, one for each thread beside the first. They go back when the link is over.
     tokens: Vec<Acquired>,
+}
+
+impl Running {
+    /// Lets all threads use any processor again, if they keep apart.
+    fn unpin(&mut self) {
+        let Some(allowed) = self.allowed.take() else { return };
+        let _ = sched_setaffinity(None, &allowed);
+        lock(&self.others).move_to(&allowed);
+    }
+}
+
+/// The threads of a link beside the first one.
+#[derive(Default)]
+struct Others {
+    /// Those that have begun.
+    begun: Vec<Pid>,
+    /// The processors that they keep to, if they do now. One that begins late finds here whether it should.
+    elsewhere: Option<CpuSet>,
+}
+
+impl Others {
+    /// The calling thread has begun.
+    fn begin(&mut self) {
+        if let Some(elsewhere) = &self.elsewhere {
+            // Where the system refuses, its scheduler decides alone.
+            let _ = sched_setaffinity(None, elsewhere);
+        }
+        self.begun.push(gettid());
+    }
+
+    /// Keeps those that have begun, and those that begin from now on, to these processors.
+    fn keep_to(&mut self, elsewhere: CpuSet) {
+        self.move_to(&elsewhere);
+        self.elsewhere = Some(elsewhere);
+    }
+
+    /// Moves those that have begun to these processors, and none that begins from now on.
+    fn move_to(&mut self, processors: &CpuSet) {
+        self.elsewhere = None;
+        for &thread in &self.begun {
+            let _ = sched_setaffinity(Some(thread), processors);
+        }
+    }
 }
 
 impl Threads {
@@ -89,7 +132,7 @@ impl Threads {
         let builder = if joins { builder.use_current_thread() } else { builder };
         let take = |worker| {
             if std::mem::take(&mut first) {
-                return spawn(worker, None, &Arc::default());
+                return spawn(worker, &Arc::default());
             }
             waiting.push(worker);
             Ok(())
@@ -126,12 +169,19 @@ impl Threads {
     /// Starts threads until `workers` run. If `pins`, they keep off the processor of the calling thread.
     fn start_workers(&self, workers: usize, pins: bool, running: impl Fn() -> Option<usize>) {
         let mut state = lock(&self.state);
+        if state.count >= workers || state.waiting.is_empty() {
+            return;
+        }
+        // Fewer threads may keep apart already. A thread that is kept on its processor would find no other.
+        state.unpin();
         let apart = pins.then(|| Apart::find(workers, running)).flatten();
+        if let Some(apart) = &apart {
+            lock(&state.others).keep_to(apart.others);
+        }
         while state.count < workers {
             let Some(worker) = state.waiting.pop() else { break };
             // A worker whose thread does not start never has a job, so nobody waits for it.
-            let elsewhere = apart.as_ref().map(|apart| apart.others);
-            state.count += usize::from(spawn(worker, elsewhere, &state.others).is_ok());
+            state.count += usize::from(spawn(worker, &state.others).is_ok());
         }
         state.allowed = apart.map(Apart::keep_first);
     }
@@ -144,12 +194,7 @@ impl Threads {
     /// Lets the first thread, which calls this, and the others use any processor again. It is called before a
     /// process is started, too: a process inherits the processors of the thread that starts it.
     pub fn unpin(&self) {
-        let state = lock(&self.state);
-        let Some(allowed) = &state.allowed else { return };
-        let _ = sched_setaffinity(None, allowed);
-        for thread in lock(&state.others).drain(..) {
-            let _ = sched_setaffinity(Some(thread), allowed);
-        }
+        lock(&self.state).unpin();
     }
 
     /// [`Threads::unpin`], if the link is long.
@@ -187,21 +232,13 @@ fn lock<V>(value: &Mutex<V>) -> std::sync::MutexGuard<'_, V> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a worker's thread. It keeps to the processors `elsewhere`, if there are any, and is then one of
-/// `others`.
-fn spawn(
-    worker: ThreadBuilder,
-    elsewhere: Option<CpuSet>,
-    others: &Arc<Mutex<Vec<Pid>>>,
-) -> std::io::Result<()> {
+/// Starts a worker's thread. It is one of `others`, and keeps to the processors that they do.
+fn spawn(worker: ThreadBuilder, others: &Arc<Mutex<Others>>) -> std::io::Result<()> {
     let others = Arc::clone(others);
     let (begins, has_begun) = std::sync::mpsc::channel();
     let run = move || {
         let _ = begins.send(());
-        if let Some(elsewhere) = &elsewhere {
-            // Where the system refuses, its scheduler decides alone.
-            lock(&others).extend(sched_setaffinity(None, elsewhere).is_ok().then(gettid));
-        }
+        lock(&others).begin();
         worker.run();
     };
     let is_tight = has_limited_memory();
@@ -326,6 +363,31 @@ mod tests {
             assert_eq!(ours(), before);
             let of_all = threads.pool.broadcast(|_| sched_getaffinity(None).unwrap());
             assert!(of_all.iter().all(|allowed| *allowed == before));
+            // Rayon does not let go of this thread.
+            std::mem::forget(threads);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn threads_that_start_in_two_steps_may_all_leave_their_processors_again() {
+        let ours = || sched_getaffinity(None).unwrap();
+        std::thread::spawn(move || {
+            let before = ours();
+            let threads = Threads::start_beside(None, true, || Some(1)).unwrap();
+            let processors = threads.pool.current_num_threads();
+            // A jobserver gives a token for one more thread, and later for the others.
+            for workers in [2.min(processors), 2.min(processors), processors, processors] {
+                threads.start_workers(workers, true, || Some(1));
+                assert_eq!(lock(&threads.state).allowed.is_some(), processors > 1);
+                assert_eq!(threads.running(), workers);
+                assert_eq!(ours().count(), 1);
+            }
+            let kept = threads.pool.broadcast(|_| ours().count() as usize);
+            assert!(processors == 1 || kept.iter().skip(1).all(|&count| count == processors - 1), "{kept:?}");
+            threads.unpin();
+            assert!(threads.pool.broadcast(|_| ours()).iter().all(|allowed| *allowed == before));
             // Rayon does not let go of this thread.
             std::mem::forget(threads);
         })
