@@ -35,7 +35,7 @@ use super::define_linker_symbols::OutsideNames;
 use super::open_inputs::Step;
 use super::parse_inputs::Parsed;
 use crate::arch::Target;
-use crate::elf::Sym;
+use crate::elf::{Sym, consts as elf};
 use crate::ids::SymbolId;
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SharedFile, SymbolUse};
@@ -50,7 +50,7 @@ enum Known {
     Nothing,
     /// Referenced, not defined.
     Wanted,
-    /// Defined as a common block: a member with a strong definition of data replaces it.
+    /// Defined as a common block: a member with a strong definition of what is no function replaces it.
     Common,
     /// Defined.
     Defined,
@@ -224,9 +224,8 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
             Known::Common => {
                 let index = object.first_global as usize + position;
                 let symbol = &object.symbols[index];
-                matches!(object.symbol_place(index), SymbolPlace::Section(_))
-                    && !symbol.is_weak()
-                    && symbol.kind() == crate::elf::consts::STT_OBJECT
+                let is_function = matches!(symbol.kind(), elf::STT_FUNC | elf::STT_GNU_IFUNC);
+                object.symbol_place(index) != SymbolPlace::Common && !symbol.is_weak() && !is_function
             }
         }
     }
