@@ -406,7 +406,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         || join(|| scan_relocations::run(&live), || merge_strings::run(&live, &used_pieces)),
         || build_sframe::unite_inputs(&live),
     );
-    let asked = scan_relocations::finish(&live, found, source);
+    let left_out = |names: &[_]| extract_members::left_out::definers::<T>(&opened.files, &extracted, names);
+    let asked = scan_relocations::finish(&live, found, source, &left_out);
     let scanned = merge_strings::place(live, asked, groups);
     reports::discarded(&scanned, &mut progress.printed);
     let corrupt_sframes = check_sframes::run(&scanned);
@@ -577,6 +578,7 @@ fn write<T: Target>(
     let holes = image.holes();
     let mut file = OutputFile::create(path, size, &holes, executable).map_err(cannot_write)?;
     write_output::run(image, &mut file);
+    image.describe_relocation_errors();
     sink.checkpoint()?;
     progress.timings.pass("write output");
     // From here on only the output is read.

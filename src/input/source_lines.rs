@@ -82,6 +82,23 @@ impl SourceLines {
         }
     }
 
+    /// The function and the source line of a place that a message names already: `in function NAME at
+    /// FILE:LINE`. `None`: neither is known.
+    pub fn around<E: ByteOrder>(
+        &mut self,
+        object: &ObjectFile<'_, E>,
+        section: u32,
+        offset: u64,
+        demangled: bool,
+    ) -> Option<String> {
+        let function = self.function_around(object, section, offset);
+        let function = function.map(|name| format!("in function {}", shown(name, demangled)));
+        let source = self.find(PlaceRole::Referenced, object, section, offset);
+        let words: Vec<String> =
+            function.into_iter().chain(source.map(|source| format!("at {source}"))).collect();
+        (!words.is_empty()).then(|| words.join(" "))
+    }
+
     /// `file:line (path:line)` of a place.
     fn find<E: ByteOrder>(
         &mut self,

@@ -27,6 +27,7 @@
 pub mod again;
 mod by_name;
 mod definers;
+pub mod left_out;
 mod left_undefined;
 mod link_order;
 mod run_of_objects;

@@ -17,6 +17,7 @@ use crate::ids::SectionId;
 use crate::input::{InputSource, ObjectFile, SectionClass};
 use crate::passes::open_needed_libraries;
 use crate::phase::{Live, RelocNeeds, SectionState};
+use crate::relocs::undefined::hints::FindLeftOut;
 use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
 use crate::relocs::{discarded, undefined};
 use crate::symbols::{AtomicNeeds, Definition, Needs, SymbolFlags};
@@ -72,11 +73,12 @@ pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<ScanResults>, Vec<Needs>) {
     (pieces.into_iter().flat_map(|piece| piece.0).collect(), needs.into_needs())
 }
 
-/// Joins the results of all objects, and reports problems.
-pub fn finish<T: Target>(
-    link: &Live<'_, T>,
+/// Joins the results of all objects, and reports problems. `left_out` finds members that were not taken.
+pub fn finish<'a, T: Target>(
+    link: &Live<'a, T>,
     (found, of_symbols): (Vec<ScanResults>, Vec<Needs>),
     source: &dyn InputSource,
+    left_out: FindLeftOut<'_, 'a>,
 ) -> RelocNeeds {
     let mut undefined = Vec::with_capacity(found.len());
     let mut text_relocation = None;
@@ -99,10 +101,11 @@ pub fn finish<T: Target>(
         report_relative(link, &asked.sites);
     }
     if undefined.iter().any(|references| !references.is_empty()) {
-        undefined::report(link, &undefined, &open_needed_libraries::for_messages(link, source));
+        undefined::report(link, &undefined, &open_needed_libraries::for_messages(link, source), left_out);
     }
     undefined::report_shared(link);
     discarded::report(link, &asked.discarded);
+    link.describe_relocation_errors();
     asked
 }
 
@@ -438,7 +441,7 @@ impl<T: Target> Scan<'_, '_, T> {
                     "relocation {relocation} against {symbol} is on an instruction that its ABI does not allow"
                 ),
                 Some(
-                    "the linker rewrites only the sequences of the psABI; recompile, or fix_up the assembly",
+                    "the linker rewrites only the sequences of the psABI; recompile, or mend the assembly code",
                 ),
             ),
         };

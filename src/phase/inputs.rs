@@ -7,11 +7,15 @@
 use super::{Directives, SectionState, builds_on};
 use crate::arch::{Mode, Target};
 use crate::cli::OutputMode;
+use crate::diag::{Code, Location};
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::SectionClass;
 use crate::input::source_lines::{PlaceRole, SourceLines};
 use crate::input::{ObjectFile, SharedFile};
 use crate::symbols::Globals;
+
+/// Messages about relocations that get a function and a source line. Further ones are not read.
+const MAX_DESCRIBED: usize = 32;
 
 /// All input files, with a number for each object, section and symbol.
 pub struct Inputs<'a, T: Target> {
@@ -144,6 +148,26 @@ impl<'a, T: Target> Inputs<'a, T> {
             }
             None => vec![format!("{} {}", deed.words(), self.describe_place(id, offset))],
         }
+    }
+
+    /// Adds the function and the source line to messages about relocations, which point to places in objects.
+    /// The passes that make them work side by side, and no two may read debug information at a time.
+    pub fn describe_relocation_errors(&self) {
+        let of_relocations = [
+            Code::RelocationNotAllowed,
+            Code::RelocationOverflow,
+            Code::SymbolMismatch,
+            Code::TextRelocation,
+            Code::UnknownRelocation,
+        ];
+        let mut lines = SourceLines::default();
+        self.sink.add_notes(MAX_DESCRIBED, &mut |diagnostic| {
+            let Location::Section { offset, .. } = &diagnostic.location else { return None };
+            let object = self.objects.get(diagnostic.order.file as usize)?;
+            let demangle = self.config.diagnostics.demangle;
+            let is_one = of_relocations.contains(&diagnostic.code);
+            is_one.then(|| lines.around(object, diagnostic.order.section, *offset, demangle)).flatten()
+        });
     }
 
     /// Whether a section is SFrame input (SFrame rule 1).

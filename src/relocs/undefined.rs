@@ -1,6 +1,8 @@
 //! Reports undefined symbols: one message for all references of objects to a symbol, and one for each library
 //! that refers to a symbol which no module defines or which the program does not export.
 
+pub mod hints;
+
 use crate::arch::Target;
 use crate::cli::Report;
 use crate::decision::site::Reference;
@@ -8,20 +10,18 @@ use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SymbolId};
 use crate::input::SharedFile;
-use crate::input::object::{FileName, SymbolPlace};
 use crate::input::shared::NeededLibraries;
 use crate::input::source_lines::{PlaceRole, SourceLines, referenced_more};
-use crate::phase::{Bound, Inputs, Live, Resolved, SectionState};
+use crate::phase::{Bound, Inputs, Live, Resolved};
 use crate::symbols::versions::split;
 use crate::symbols::{Definition, MentionedBy, SymbolFlags, start_stop};
 use hashbrown::{HashMap, HashSet};
-use parallel::{IntoParallel, ParallelSlice};
+use hints::{FindLeftOut, Hints, definition_place};
+use parallel::ParallelSlice;
 use std::sync::OnceLock;
 
 /// The largest number of references that one message shows.
 const MAX_SHOWN: usize = 3;
-/// Number of undefined symbols for which the linker looks for a misspelling. Each search reads all names.
-const MAX_SUGGESTIONS: usize = 16;
 
 /// Whether the linker reports references to a global that nothing defines. `unreported` is the result of
 /// [`unreported`].
@@ -60,8 +60,13 @@ fn visibility<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u8 {
 }
 
 /// Reports the references that the scan found, in file order. `needed` are the libraries that the link's
-/// libraries need.
-pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>], needed: &NeededLibraries<'_>) {
+/// libraries need. `left_out` finds members that were not taken.
+pub fn report<'a, T: Target>(
+    link: &Live<'a, T>,
+    references: &[Vec<Reference>],
+    needed: &NeededLibraries<'a>,
+    left_out: FindLeftOut<'_, 'a>,
+) {
     let mut rows: HashMap<SymbolId, usize> = HashMap::new();
     let mut found: Vec<(Reference, u64, Vec<Reference>)> = Vec::new();
     for &reference in references.iter().flatten() {
@@ -76,10 +81,11 @@ pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>], need
         }
     }
     let mut lines = SourceLines::default();
-    for (row, (first, count, shown)) in found.iter().enumerate() {
+    let mut hints = Hints::new(link, needed, found.iter().map(|(first, ..)| *first), left_out);
+    for (first, count, shown) in &found {
         let mut diagnostic = describe(link, &mut lines, first.symbol, *count, shown);
-        if row < MAX_SUGGESTIONS && link.globals.contains(first.symbol) {
-            diagnostic = with_hints(link, first.symbol, needed, diagnostic);
+        if set_of(link, link.globals.names.get(first.symbol.index()).copied().unwrap_or_default()).is_none() {
+            diagnostic = hints.add(link, first, diagnostic);
         }
         let (file, section) =
             link.locate(first.section).map_or((u32::MAX, 0), |(object, index)| (object.id.0, index));
@@ -147,172 +153,6 @@ fn describe<T: Target>(
 /// The name of the sections whose bounds the symbol stands for, if the link has such sections.
 fn set_of<'n, T: Target>(link: &Live<'_, T>, name: &'n [u8]) -> Option<&'n [u8]> {
     start_stop(name).filter(|section| link.identifier_sections.contains_key(section))
-}
-
-fn with_hints<T: Target>(
-    link: &Live<'_, T>,
-    id: SymbolId,
-    needed: &NeededLibraries<'_>,
-    mut diagnostic: Diagnostic,
-) -> Diagnostic {
-    let name = link.globals.names[id.index()];
-    if set_of(link, name).is_some() {
-        return diagnostic;
-    }
-    if let Some(note) = discarded_definition(link, id) {
-        return diagnostic.note(note);
-    }
-    if let Some(path) = needed.definitions.get(name) {
-        return diagnostic.help(format!(
-            "{path} defines it, but is there only because another library needs it: name it on the command line"
-        ));
-    }
-    if name.starts_with(b"_ZTV") {
-        diagnostic = diagnostic.help(
-            "the vtable is where the class's first virtual function that is neither inline nor pure is \
-             defined: it may be missing",
-        );
-    }
-    let Some(Similar { likeness, name, place }) = similar(link, name) else { return diagnostic };
-    let text = link.name_text(name);
-    match likeness {
-        Likeness::Case | Likeness::Edit => diagnostic.note(format!("did you mean: {text}{place}")),
-        Likeness::Version => {
-            let text = String::from_utf8_lossy(name);
-            diagnostic.note(format!("only the hidden version {text} exists{place}"))
-        }
-        Likeness::Plain | Likeness::Mangled => {
-            diagnostic.help(format!("declare it as extern \"C\": {text} exists{place}"))
-        }
-    }
-}
-
-/// A note about a definition in a discarded group whose prevailing copy lacks it. `None`: there is no such
-/// definition.
-fn discarded_definition<T: Target>(link: &Live<'_, T>, id: SymbolId) -> Option<String> {
-    link.objects.iter().find_map(|object| {
-        let row = object.globals.iter().position(|&global| global == id)?;
-        let SymbolPlace::Section(section) = object.symbol_place(object.first_global as usize + row) else {
-            return None;
-        };
-        let place = object.section_id(section);
-        if !link.sections.is(place, SectionState::DISCARDED_BY_GROUP) {
-            return None;
-        }
-        let entry = link.groups.of_section(object.id, section)?;
-        let winner = &link.objects.get(entry.prevailing.index())?.name;
-        Some(format!(
-            "defined in the discarded section {} of {}; its group {} prevails in {winner}, without it",
-            object.section_name_lossy(section as usize),
-            object.name,
-            link.name_text(entry.group.signature),
-        ))
-    })
-}
-
-/// A definition whose name resembles an undefined symbol.
-struct Similar<'a> {
-    likeness: Likeness,
-    name: &'a [u8],
-    /// Where it is defined, for the end of a sentence.
-    place: String,
-}
-
-/// How a defined name resembles an undefined one, with the most probable case first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Likeness {
-    /// The undefined name is the mangled form (C++) of the defined one.
-    Plain,
-    /// The defined name is the undefined one with a version.
-    Version,
-    /// Only capital letters differ.
-    Case,
-    /// One letter or the order of two differs.
-    Edit,
-    /// The defined name is the mangled form of the undefined one.
-    Mangled,
-}
-
-/// The defined name that the source most probably means.
-fn similar<'a, T: Target>(link: &Resolved<'a, T>, name: &[u8]) -> Option<Similar<'a>> {
-    let is_defined = |id: SymbolId| link.definition(id) != Definition::Undefined;
-    let names = &link.globals.names;
-    let plain = plain_name(name);
-    let of_globals = (0..names.len()).into_par_iter().with_min_len(4096).filter_map(|row| {
-        let likeness = likeness(name, plain, names[row])?;
-        is_defined(SymbolId::from_index(row)).then_some((likeness, None, row))
-    });
-    // A name that only libraries define is no global (`find_library_definitions`).
-    let of_libraries = link.shared.par_iter().flat_map_iter(|library| {
-        (0..library.symbols.len()).filter_map(|row| {
-            let likeness = likeness(name, plain, library.symbol_name(row))?;
-            library.is_plain_definition(row).then_some((likeness, Some(library.id), row))
-        })
-    });
-    let (likeness, library, row) = of_globals.min().into_iter().chain(of_libraries.min()).min()?;
-    Some(match library.map(|library| &link.shared[library.index()]) {
-        None => {
-            Similar { likeness, name: names[row], place: definition_place(link, SymbolId::from_index(row)) }
-        }
-        Some(library) => {
-            Similar { likeness, name: library.symbol_name(row), place: defined_in(library.name) }
-        }
-    })
-}
-
-/// How a candidate resembles a name. `plain` is the function's name if `name` is mangled.
-fn likeness(name: &[u8], plain: Option<&[u8]>, candidate: &[u8]) -> Option<Likeness> {
-    if plain == Some(candidate) {
-        Some(Likeness::Plain)
-    } else if candidate.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b'@')) {
-        Some(Likeness::Version)
-    } else if candidate.eq_ignore_ascii_case(name) {
-        Some(Likeness::Case)
-    } else if name.len() > 3 && is_one_edit_apart(candidate, name) {
-        Some(Likeness::Edit)
-    } else if plain_name(candidate) == Some(name) {
-        Some(Likeness::Mangled)
-    } else {
-        None
-    }
-}
-
-/// The function's name in a mangled name (`f` in `_Z1fi`), unless it is in a namespace or class.
-fn plain_name(name: &[u8]) -> Option<&[u8]> {
-    let rest = name.strip_prefix(b"_Z")?;
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let length: usize = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
-    rest.get(digits..digits.checked_add(length)?)
-}
-
-/// Whether the names differ by one letter (missing, added or replaced) or by two exchanged neighbours.
-fn is_one_edit_apart(a: &[u8], b: &[u8]) -> bool {
-    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
-    if long.len() - short.len() > 1 {
-        return false;
-    }
-    let same = short.iter().zip(long).take_while(|(x, y)| x == y).count();
-    if long.len() > short.len() {
-        return short[same..] == long[same + 1..];
-    }
-    match (&short[same..], &long[same..]) {
-        ([], _) => false,
-        ([_, rest_a @ ..], [_, rest_b @ ..]) if rest_a == rest_b => true,
-        ([a, b, rest_a @ ..], [c, d, rest_b @ ..]) => a == d && b == c && rest_a == rest_b,
-        _ => false,
-    }
-}
-
-fn defined_in(file: FileName<'_>) -> String {
-    format!(" (defined in {file})")
-}
-
-fn definition_place<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> String {
-    match link.definition(id) {
-        Definition::Object { file, .. } => defined_in(link.objects[file.index()].name),
-        Definition::Shared { library, .. } => defined_in(link.shared[library.index()].name),
-        _ => String::new(),
-    }
 }
 
 /// Reports undefined symbols of the shared libraries that the output loads. Either no module defines the
@@ -502,28 +342,4 @@ fn not_exported<T: Target>(
         .note(format!("defined in {}", link.objects[definer.index()].name))
         .help("export it: default visibility, not local in the version script, not under --exclude-libs")
         .help("--allow-shlib-undefined links all the same, and the program may not start")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{is_one_edit_apart, plain_name};
-
-    #[test]
-    fn names_one_edit_apart_are_similar() {
-        for (a, b) in [("print", "prnt"), ("print", "pprint"), ("print", "pront"), ("print", "pritn")] {
-            assert!(is_one_edit_apart(a.as_bytes(), b.as_bytes()), "{a} {b}");
-            assert!(is_one_edit_apart(b.as_bytes(), a.as_bytes()), "{b} {a}");
-        }
-        for (a, b) in [("print", "print"), ("print", "prnit_"), ("print", "pr"), ("", "")] {
-            assert!(!is_one_edit_apart(a.as_bytes(), b.as_bytes()), "{a} {b}");
-        }
-    }
-
-    #[test]
-    fn plain_names_are_those_of_functions_in_no_scope() {
-        assert_eq!(plain_name(b"_Z4areai"), Some(&b"area"[..]));
-        assert_eq!(plain_name(b"_ZN1a1bEv"), None);
-        assert_eq!(plain_name(b"_Z99x"), None);
-        assert_eq!(plain_name(b"area"), None);
-    }
 }

@@ -103,6 +103,18 @@ impl Sink {
         reported.extend(kept.into_iter().filter(|(_, diagnostic)| diagnostic.severity == Severity::Error));
     }
 
+    /// Adds a note in front of the others to diagnostics of this phase, in their order: what `note` makes of
+    /// one, until `most` of them have got one.
+    pub fn add_notes(&self, most: usize, note: &mut dyn FnMut(&Diagnostic) -> Option<String>) {
+        let phase = self.phase.load(Ordering::Relaxed);
+        let mut reported = self.lock();
+        let mut own: Vec<&mut Diagnostic> =
+            reported.iter_mut().filter(|(of, _)| *of == phase).map(|(_, diagnostic)| diagnostic).collect();
+        own.sort_by(|a, b| (a.order, &a.message, &a.notes).cmp(&(b.order, &b.message, &b.notes)));
+        let noted = own.into_iter().filter_map(|diagnostic| Some((note(diagnostic)?, diagnostic)));
+        noted.take(most).for_each(|(note, diagnostic)| diagnostic.notes.insert(0, note));
+    }
+
     /// All diagnostics, sorted by phase, then by place, then by text. Exact repetitions appear once.
     pub fn into_sorted(self) -> Vec<Diagnostic> {
         self.take_sorted()
@@ -138,6 +150,20 @@ mod tests {
         assert_eq!(sink.checkpoint(), Err(Aborted));
         let texts: Vec<_> = sink.into_sorted().into_iter().map(|d| d.message).collect();
         assert_eq!(texts, ["early file", "late file", "second phase"]);
+    }
+
+    #[test]
+    fn the_first_diagnostics_of_the_last_phase_get_notes() {
+        let sink = Sink::default();
+        sink.report(Diagnostic::error(Code::Internal, "of an earlier phase"));
+        let _ = sink.checkpoint();
+        for (message, place) in [("third", 3), ("first", 1), ("second", 2), ("without", 0)] {
+            sink.report(Diagnostic::error(Code::Internal, message).ordered(place, 0, 0).note("own"));
+        }
+        sink.add_notes(2, &mut |found| (found.message != "without").then(|| format!("of {}", found.message)));
+        let all = sink.into_sorted();
+        let notes: Vec<_> = all.iter().map(|diagnostic| diagnostic.notes.join(", ")).collect();
+        assert_eq!(notes, ["", "own", "of first, own", "of second, own", "own"]);
     }
 
     #[test]

@@ -299,7 +299,8 @@ fn carry_out(state: &mut State<'_>, effect: Effect, value: Option<&[u8]>) -> Out
 
 fn report_unknown(state: &State<'_>, argument: &[u8]) {
     let mut error = unrecognized(argument);
-    if let Some(help) = suggestion(&shown(argument)) {
+    let text = shown(argument);
+    if let Some(help) = for_compilers(&text).or_else(|| suggestion(&text)) {
         error = error.help(help);
     }
     state.report(error.help("use the --help option for usage information"));
@@ -319,6 +320,34 @@ fn report_ambiguous(state: &State<'_>, argument: &[u8], names: &[&str]) {
     let message = format!("option '{}' is ambiguous; possibilities: {}", shown(written), names.join(" "));
     state.report(Diagnostic::error(Code::BadOption, message).help("write the name in full"));
 }
+
+/// What helps if the argument is one for compilers, which start the linker with other words.
+fn for_compilers(text: &str) -> Option<String> {
+    if let Some(words) = text.strip_prefix("-Wl,") {
+        return Some(format!(
+            "-Wl, is for compilers, which hand on what follows: write {}",
+            words.replace(',', " ")
+        ));
+    }
+    let is_for_compilers = OF_COMPILERS.iter().any(|option| text.starts_with(option));
+    is_for_compilers.then(|| format!("{text} is for compilers: link with the compiler, or leave it out"))
+}
+
+/// How options of compilers begin that people hand to the linker. No option of the linker begins so.
+const OF_COMPILERS: [&str; 12] = [
+    "-D",
+    "-W",
+    "-ggdb",
+    "-include",
+    "-isystem",
+    "-nodefaultlibs",
+    "-nostartfiles",
+    "-pg",
+    "-pipe",
+    "-pthread",
+    "-static-lib",
+    "-std=",
+];
 
 /// A known option that is close to one that does not exist.
 fn suggestion(text: &str) -> Option<String> {

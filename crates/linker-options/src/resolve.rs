@@ -200,14 +200,21 @@ fn refuse_object_without_sections(state: &State<'_>) {
 /// Reports options that are for shared libraries only: filters (`-f`, `-F`) and `--no-define-common`.
 fn refuse_options_of_libraries(state: &State<'_>) {
     let dynamic = &state.config.dynamic;
-    let given = [
-        ("-f", !dynamic.auxiliary.is_empty()),
-        ("-F", !dynamic.filter.is_empty()),
-        ("--no-define-common", state.config.symbols.define_common == Some(false)),
-    ];
-    for (name, _) in given.into_iter().filter(|given| given.1 && !state.config.is_shared()) {
-        let message = format!("{name} may not be used without -shared");
-        state.report(Diagnostic::error(Code::BadOption, message));
+    let filters = [("-f", dynamic.auxiliary.first()), ("-F", dynamic.filter.first())];
+    let refused =
+        |name: &str| Diagnostic::error(Code::BadOption, format!("{name} may not be used without -shared"));
+    if state.config.is_shared() {
+        return;
+    }
+    for (name, value) in filters.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        let value = String::from_utf8_lossy(value);
+        let help = format!(
+            "it names a library that the output filters, here {value}; {name}{value} is for compilers"
+        );
+        state.report(refused(name).help(help));
+    }
+    if state.config.symbols.define_common == Some(false) {
+        state.report(refused("--no-define-common"));
     }
 }
 

@@ -42,18 +42,7 @@ impl<'a> Walk<'_, 'a> {
         let mut include = |name: &str, _: &str| read_include(source, directories, name);
         let script = match parse_script(self.sources, name.path, bytes, &mut include) {
             Ok(script) => script,
-            Err(mut diagnostics) => {
-                if let Some(first) = diagnostics.first_mut() {
-                    first.message =
-                        format!("{name}: not an object; read as a linker script: {}", first.message);
-                }
-                // The findings are reported in the order of the text.
-                let file = self.opened.files.len() as u32;
-                for (found, place) in diagnostics.into_iter().zip(0..) {
-                    self.sink.report(found.ordered(file, 0, place));
-                }
-                return;
-            }
+            Err(findings) => return self.report_no_script(name, findings),
         };
         if again {
             self.scripts.named_again += count_names(&script);
@@ -70,6 +59,22 @@ impl<'a> Walk<'_, 'a> {
         self.file_commands(path, &script, state);
         self.scripts.open.pop();
         self.opened.scripts.push((self.position, script));
+    }
+
+    /// Reports what was found in a text that is no script. Of source code, the first finding says enough.
+    fn report_no_script(&self, name: FileName<'a>, mut findings: Vec<Diagnostic>) {
+        if let Some(first) = findings.first_mut() {
+            first.message = format!("{name}: not an object; read as a linker script: {}", first.message);
+            if is_source_code(name.path) {
+                first.help = vec!["it seems to be source code: compile it, and link the object".into()];
+                findings.truncate(1);
+            }
+        }
+        // The findings are reported in the order of the text.
+        let file = self.opened.files.len() as u32;
+        for (found, place) in findings.into_iter().zip(0..) {
+            self.sink.report(found.ordered(file, 0, place));
+        }
     }
 
     /// Reports that scripts name too much. The walk then opens no further file that a script names.
@@ -243,4 +248,15 @@ fn count_names(script: &Script) -> usize {
         _ => 0,
     };
     script.commands.iter().map(names).sum()
+}
+
+/// Whether a file's name is one of source code.
+fn is_source_code(path: &str) -> bool {
+    let extension = Path::new(path).extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| {
+        matches!(
+            extension,
+            "c" | "cc" | "cpp" | "cxx" | "C" | "h" | "hh" | "hpp" | "s" | "S" | "asm" | "rs" | "f" | "f90"
+        )
+    })
 }

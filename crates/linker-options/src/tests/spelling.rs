@@ -313,6 +313,16 @@ fn what_is_no_option() {
         unknown.help,
         ["did you mean '--gc-sections'?", "use the --help option for usage information"]
     );
+    let of_compiler = |argument: &str| error(&["a.o", argument]).help[0].clone();
+    let handed_on = "-Wl, is for compilers, which hand on what follows: write --gc-sections -z now";
+    assert_eq!(of_compiler("-Wl,--gc-sections,-z,now"), handed_on);
+    for argument in ["-pthread", "-Wall", "-DNDEBUG", "-std=c++20", "-static-libgcc", "-nostartfiles"] {
+        let help = format!("{argument} is for compilers: link with the compiler, or leave it out");
+        assert_eq!(of_compiler(argument), help);
+    }
+    let filter = error(&["a.o", "-fPIC"]);
+    assert_eq!(filter.message, "-f may not be used without -shared");
+    assert_eq!(filter.help, ["it names a library that the output filters, here PIC; -fPIC is for compilers"]);
     assert_eq!(error(&["a.o", "-hared=1", "-k"]).message, "unrecognized option '-k'");
     // An unknown option fails even if the command line only asks for the version.
     assert_eq!(error(&["--frobnicate", "-v"]).help.len(), 1);
