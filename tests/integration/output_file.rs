@@ -85,17 +85,20 @@ fn a_limit_on_the_size_of_files_is_an_error_and_the_old_output_stays() {
     assert_eq!(names(&work, "folder"), ["out"]);
 }
 
-/// Links and sends a signal after the delay. Returns the signal that ended the link, if one did.
+/// Links with several threads and sends a signal after the delay, more than once: a terminal and make both
+/// tell a link to end, and each thread may abort. Returns the signal that ended the link, if one did.
 fn interrupted(work: &Work, object: &str, signal: i32, delay: Duration) -> Option<i32> {
     let mut child = Command::new(linker())
-        .args(["-o", "folder/out", object])
+        .args(["--threads=4", "-o", "folder/out", object])
         .current_dir(work.path("."))
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     std::thread::sleep(delay);
-    // SAFETY: this is a system call. Nobody has waited for the child yet, so the number is still its own.
-    unsafe { libc::kill(child.id() as i32, signal) };
+    for _ in 0..4 {
+        // SAFETY: this is a system call. Nobody has waited for the child yet, so the number is still its own.
+        unsafe { libc::kill(child.id() as i32, signal) };
+    }
     child.wait().unwrap().signal()
 }
 
@@ -110,7 +113,7 @@ fn signals_at_any_moment_leave_nothing_behind() {
     let new = work.read("new");
     let mut ended = 0;
     for round in 0..200u32 {
-        let signal = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP][round as usize % 3];
+        let signal = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGABRT][round as usize % 4];
         // The moments spread over the whole link, in the order of a golden section.
         let moment = f64::from(round) * 0.618_033_988_75 % 1.0;
         let by = interrupted(&work, &object, signal, whole.mul_f64(moment));

@@ -126,7 +126,6 @@ pub fn handle_signals(program: &str, status: i32) {
                 continue;
             }
             action.sa_sigaction = end_by as extern "C" fn(libc::c_int) as libc::sighandler_t;
-            action.sa_flags = libc::SA_RESETHAND;
             libc::sigfillset(&mut action.sa_mask);
             libc::sigaction(signal, &action, std::ptr::null_mut());
         }
@@ -152,7 +151,11 @@ extern "C" fn end_by(signal: libc::c_int) {
             libc::_exit(end.status)
         }
     }
-    // The signal's handler is reset, and the signal is blocked: it arrives when this handler returns.
-    // SAFETY: this is a system call.
-    unsafe { libc::raise(signal) };
+    // The signal is blocked, so it arrives when this handler returns. It had this handler until now: where it
+    // came again, or other threads aborted too, they wait for the removal.
+    // SAFETY: these are system calls.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
 }
