@@ -139,10 +139,11 @@ fn warn_of_the_incomplete(recorded: &Recorded) {
              32768; raise `ulimit -l` or /proc/sys/kernel/perf_event_mlock_kb"
         ));
     }
-    let cut = recorded.statistics.ends.get(&End::CopyEnded).copied().unwrap_or(0);
-    cut_off(cut, recorded.statistics.samples, recorded.in_kernel.is_some())
-        .iter()
-        .for_each(|text| warn(text));
+    let ended = |end| recorded.statistics.ends.get(&end).copied().unwrap_or(0);
+    let (samples, by_bpf) = (recorded.statistics.samples, recorded.in_kernel.is_some());
+    let cut = cut_off(ended(End::CopyEnded), samples, by_bpf);
+    let switched = on_other_stacks(ended(End::OtherStack), samples, by_bpf);
+    cut.iter().chain(&switched).for_each(|text| warn(text));
     let coverage = &recorded.statistics.coverage;
     let Some((time, share)) = coverage.processor_time.zip(coverage.share()) else { return };
     if share < ENOUGH
@@ -166,6 +167,18 @@ fn cut_off(cut: u64, samples: u64, by_bpf: bool) -> Option<String> {
     (share >= MANY).then(|| {
         format!(
             "{:.0} % of the stacks are cut off where their copy ended: --stack-size 65528 copies more of each{whole}",
+            100.0 * share
+        )
+    })
+}
+
+/// A sentence about stacks of which the part before a switch to another one is missing, if these are many.
+fn on_other_stacks(switched: u64, samples: u64, by_bpf: bool) -> Option<String> {
+    let share = switched as f64 / samples.max(1) as f64;
+    (share >= MANY && !by_bpf).then(|| {
+        format!(
+            "{:.0} % of the stacks begin where the program went on on another stack (Go does so for its own work and for C, and \
+             some signal handlers do), because the kernel copies one stack of a sample: --bpf reads both, as root",
             100.0 * share
         )
     })
@@ -204,7 +217,7 @@ fn progress_bar() -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
-    use super::cut_off;
+    use super::{cut_off, on_other_stacks};
 
     #[test]
     fn a_warning_says_what_helps_if_many_stacks_are_cut_off() {
@@ -213,5 +226,11 @@ mod tests {
         let text = cut_off(82, 100, false).unwrap();
         assert!(text.starts_with("82 % ") && text.contains("--stack-size 65528") && text.contains("--bpf"));
         assert!(!cut_off(82, 100, true).unwrap().contains("--bpf"));
+        assert_eq!(on_other_stacks(9, 100, false), None);
+        assert!(
+            on_other_stacks(12, 100, false)
+                .is_some_and(|text| text.starts_with("12 % ") && text.contains("--bpf"))
+        );
+        assert_eq!(on_other_stacks(82, 100, true), None);
     }
 }

@@ -170,6 +170,12 @@ impl MappedFile {
         self.made()?.switch_at(at)?.back.as_ref()
     }
 
+    /// The way back from the call in front of the file's address `at`, in a function that nothing describes,
+    /// that aligns its stack and keeps where it was.
+    pub(crate) fn aligned_at(&self, at: u64) -> Option<Back> {
+        self.made()?.aligned_at(at)
+    }
+
     /// Steps from the frame at the file's address `pc` by call frame information that has no form as rows.
     pub(crate) fn step_at(
         &self,

@@ -2,8 +2,9 @@
 
 use crate::build_id;
 use crate::bytes::{Bytes, Stamp, word};
-use crate::code::functions::{Functions, Piece};
-use crate::code::{Area, Code};
+use crate::code::functions::{Functions, Kind, Piece};
+use crate::code::switch::{Switch, aligned};
+use crate::code::{Area, Code, aligns};
 use crate::extents;
 use object::Endian as _;
 use object::elf;
@@ -15,6 +16,7 @@ use sframe_format::derive::{self, FdeIndex, derive_linked};
 use sframe_format::light::{self, SHT_SFRAME_LIGHT};
 use sframe_format::write::{Function, Options, write_sorted};
 use sframe_format::{Abi, CompactTable, FileRows, PT_GNU_SFRAME, SHT_GNU_SFRAME, Section, Source, compact};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -307,11 +309,34 @@ impl Image {
 
     /// The functions of its symbol tables.
     pub(crate) fn functions(&self) -> Functions {
-        let code = |range: &Range<u64>| {
-            let size = usize::try_from(range.end.saturating_sub(range.start)).ok()?;
-            self.code_from(range.start, size)
-        };
-        extents::functions((&self.bytes, self.abi), self.entry, code)
+        extents::functions((&self.bytes, self.abi), self.entry, |range| self.code_of(range))
+    }
+
+    /// The functions that align their stack and keep where it was, with their calls.
+    pub(crate) fn aligned<'a>(
+        &self,
+        functions: impl Fn() -> &'a Functions,
+    ) -> Vec<(Range<u64>, Vec<Switch>)> {
+        let mut starts = BTreeMap::new();
+        for area in self.areas().iter().filter(|_| self.abi == Abi::Amd64) {
+            for place in aligns(area.code) {
+                let piece = functions().piece_at(area.address + place as u64, &(area.address..area.end()));
+                if piece.kind == Kind::Function {
+                    starts.insert(piece.range.start, piece.range);
+                }
+            }
+        }
+        let calls = starts.into_values().filter_map(|range| {
+            let calls = aligned(self.abi, self.code_of(&range)?, range.start);
+            (!calls.is_empty()).then_some((range, calls))
+        });
+        calls.collect()
+    }
+
+    /// The code in a range, or what there is of it.
+    pub(crate) fn code_of(&self, range: &Range<u64>) -> Option<&[u8]> {
+        let size = usize::try_from(range.end.saturating_sub(range.start)).ok()?;
+        self.code_from(range.start, size)
     }
 
     /// An SFrame section for address 0 with rows for a function, read from its instructions.

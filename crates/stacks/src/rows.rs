@@ -6,8 +6,8 @@
 //! share the result.
 
 use crate::bytes::Bytes;
-use crate::code::functions::{Functions, Piece, piece};
-use crate::code::switch::Switch;
+use crate::code::functions::{Functions, Kind, Piece, piece};
+use crate::code::switch::{Back, Switch, aligned};
 use crate::code::{LONGEST_CALL, ends_with_call};
 use crate::debug_file::DebugFile;
 use crate::go_table::is_of_go;
@@ -114,6 +114,8 @@ pub(crate) struct Rows {
     is_of_go: OnceLock<bool>,
     /// Rows read from the instructions of code that nothing describes, by the start of the code.
     instructions: Mutex<HashMap<u64, Option<FileRows<Bytes>>, FixedState>>,
+    /// Calls of such code that has aligned its stack, by the start of the function.
+    aligned: Mutex<HashMap<u64, Vec<Switch>, FixedState>>,
     known: Mutex<Answers>,
     scratch: Mutex<Scratch>,
     reading: ReadTime,
@@ -149,6 +151,7 @@ impl Rows {
             functions: OnceLock::new(),
             is_of_go: OnceLock::new(),
             instructions: Mutex::default(),
+            aligned: Mutex::default(),
             known: Mutex::default(),
             scratch: Mutex::default(),
             reading,
@@ -237,6 +240,31 @@ impl Rows {
     /// The call on another stack that ends in front of an address.
     pub fn switch_at(&self, address: u64) -> Option<&Switch> {
         self.of_go()?.switch_at(address)
+    }
+
+    /// The functions that nothing describes, that align their stack and keep where it was, with their calls.
+    pub fn all_aligned(&self) -> Vec<(Range<u64>, Vec<Switch>)> {
+        if self.sources != Sources::All {
+            return Vec::new();
+        }
+        let mut found = self.image.aligned(|| self.functions());
+        found.retain(|(range, _)| self.start_at(range.start).is_none());
+        found
+    }
+
+    /// The way back from the call that ends in front of an address, in a function that nothing describes,
+    /// that aligns its stack and keeps where it was.
+    pub fn aligned_at(&self, address: u64) -> Option<Back> {
+        let pc = address.checked_sub(1)?;
+        let is_described = || self.indexes(pc).any(|fdes| fdes.range_at(pc).is_some());
+        if self.sources != Sources::All || is_described() {
+            return None;
+        }
+        let Piece { range, kind } = self.functions().piece_at(pc, &self.gap_at(pc));
+        let code = self.image.code_of(&range).filter(|_| kind == Kind::Function)?;
+        let mut known = self.aligned.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = known.entry(range.start).or_insert_with(|| aligned(self.image.abi(), code, range.start));
+        calls.iter().find(|call| call.at == address)?.back.clone()
     }
 
     /// The functions of a program of Go. Only there, names say that a function calls on another stack or that

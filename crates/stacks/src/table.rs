@@ -69,9 +69,24 @@ impl Table {
             }
             None => {
                 let made = Self::made(image.abi(), &rows.sections())?;
-                Some(Self { switches: rows.switches().to_vec(), ..made })
+                Some(made.with_calls(rows))
             }
         }
+    }
+
+    /// The same, with the calls from which words lead back, where no row can say how.
+    fn with_calls(mut self, rows: &Rows) -> Self {
+        self.switches = rows.switches().to_vec();
+        for (range, calls) in rows.all_aligned() {
+            // Some of its code may have rows.
+            self.by_instructions.retain(|part| part.end <= range.start || part.start >= range.end);
+            self.by_instructions.push(range);
+            self.switches.extend(calls);
+        }
+        self.switches.sort_by_key(|call| call.at);
+        self.switches.dedup_by_key(|call| call.at);
+        self.by_instructions.sort_by_key(|range| range.start);
+        self
     }
 
     /// A table of the rows of several sections. If two describe a function's start, the first one counts.

@@ -130,6 +130,37 @@ pub fn walk(
     files: &Files,
     cache: &mut RuleCache<SLOTS>,
     (frames, most): (&mut Vec<Frame>, usize),
+    start: (u64, Registers),
+    stack: &mut impl Stack,
+) -> End {
+    let before = frames.len();
+    let end = walk_from(process, files, cache, (&mut *frames, most), start, stack);
+    // A caller that was found there is whatever lies above the new stack.
+    if frames.len() <= before + 2 && is_new_thread(process, files, start) {
+        frames.truncate(before + 1);
+        return End::Root;
+    }
+    end
+}
+
+/// Whether a thread has not left the system call yet that has made it. There it has the call's result, 0, and
+/// an empty stack; what describes the code holds for the thread that has made the call.
+#[cold]
+fn is_new_thread(process: &Process, files: &Files, (pc, registers): (u64, Registers)) -> bool {
+    let abi = process.unwinder().abi();
+    let result = match abi {
+        Abi::Amd64 | Abi::AArch64Little | Abi::AArch64Big => 0,
+        Abi::S390x => 2,
+    };
+    let Place::File(file, own) = process.place(pc) else { return false };
+    registers.get(abi, result) == Some(0) && starts_thread(files, file, own)
+}
+
+fn walk_from(
+    process: &Process,
+    files: &Files,
+    cache: &mut RuleCache<SLOTS>,
+    (frames, most): (&mut Vec<Frame>, usize),
     (pc, mut registers): (u64, Registers),
     stack: &mut impl Stack,
 ) -> End {
@@ -174,16 +205,17 @@ pub fn walk(
                 (at, source, fresh, looked_for) = (caller, Source::EhFrame, true, false);
             }
             Err(error) => {
-                let found = caller_on_other_stack(
-                    (process, files),
-                    at,
-                    frames,
-                    &mut registers,
-                    &mut thread,
-                    &mut read,
-                )
-                .or_else(|| caller_of_jit(error, process, &mut registers, &mut read));
-                let Some((caller, by)) = found else { return end_of(error, files, process, at, stack) };
+                let within = (process, files);
+                let found = caller_on_other_stack(within, at, frames, &mut registers, &mut thread, &mut read)
+                    .or_else(|| caller_of_aligned(error, within, at, &mut registers, &mut read))
+                    .or_else(|| caller_of_jit(error, process, &mut registers, &mut read));
+                let Some((caller, by)) = found else {
+                    let end = end_of(error, files, process, at, stack);
+                    let interrupted = steps > 0 && matches!(at, FrameAddress::InstructionPointer(_));
+                    let elsewhere = interrupted && end == End::Memory && stack.word(registers.sp).is_none();
+                    // A handler on a stack of its own has interrupted what ran on another one.
+                    return if elsewhere { End::OtherStack } else { end };
+                };
                 guessed = true;
                 (at, source, fresh, looked_for) = (caller, by, true, false);
                 steps += 1;
@@ -236,6 +268,31 @@ fn caller_on_other_stack(
         return Some((caller, Source::Instructions));
     }
     (*registers, *thread) = before;
+    None
+}
+
+/// The caller of a function that nothing describes, that has aligned its stack: a word of its frame leads to
+/// where the stack was before.
+#[cold]
+fn caller_of_aligned(
+    error: UnwindError,
+    (process, files): (&Process, &Files),
+    at: FrameAddress,
+    registers: &mut Registers,
+    read: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Option<(FrameAddress, Source)> {
+    let UnwindError::NoInformation { module: Some(_), .. } = error else { return None };
+    let FrameAddress::ReturnAddress(_) = at else { return None };
+    let Place::File(file, own) = process.place(at.lookup_address()) else { return None };
+    let back = files.get(file)?.aligned_at(own.wrapping_add(1))?;
+    let before = *registers;
+    let caller = back.follow(registers, &mut Thread::default(), |address| read(address).ok());
+    // The frame before has a place above this one, as far as an aligned stack may be.
+    let above = registers.sp > before.sp;
+    if let Some(caller) = caller.filter(|&caller| above && is_plausible(process, files, caller)) {
+        return Some((caller, Source::Instructions));
+    }
+    *registers = before;
     None
 }
 
@@ -314,11 +371,16 @@ pub fn end_of_stack(process: &Process, files: &Files, at: FrameAddress, guessed:
     let Place::File(file, own) = process.place(at.lookup_address()) else {
         return no_rows(process, files, at);
     };
-    let starts_thread = || {
+    if starts_thread(files, file, own) { End::Root } else { no_rows(process, files, at) }
+}
+
+/// Whether the code at an address is that in which new threads start.
+fn starts_thread(files: &Files, file: FileId, own: u64) -> bool {
+    let name = || {
         let symbols = files.get(file)?.symbols();
-        Some(THREAD_STARTS.contains(&symbols.name(symbols.at(own)?)))
+        Some(symbols.name(symbols.at(own)?))
     };
-    if starts_thread().unwrap_or(false) { End::Root } else { no_rows(process, files, at) }
+    name().is_some_and(|name| THREAD_STARTS.contains(&name))
 }
 
 /// The end of a walk in code of which too little is known.

@@ -3,13 +3,38 @@
 use super::effect::Effect;
 use super::frame::State;
 use super::machine::{Flow, Machine, Step};
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+    Register,
+};
+use sframe_format::abi;
+use std::collections::BTreeSet;
 
 /// x86-64.
 pub struct Amd64;
 
 /// At a function's first instruction, the return address is on top of the stack.
 const ENTRY: State = State::new(8, Some(-8));
+/// The registers that may hold an address of the frame, by their DWARF numbers. The frame pointer is known by
+/// itself.
+const HELD: [Register; 16] = [
+    Register::RAX,
+    Register::RDX,
+    Register::RCX,
+    Register::RBX,
+    Register::RSI,
+    Register::RDI,
+    Register::None,
+    Register::None,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+];
 /// At the first entry of a PLT, the stack also holds the relocation's number. That entry is `push
 /// GOT+8(%rip)` and `jmp *GOT+16(%rip)`, perhaps with a `bnd` prefix.
 const PLT: State = ENTRY.pushed(8);
@@ -54,12 +79,64 @@ impl Machine for Amd64 {
         Step { length: instruction.len(), flow: flow(&instruction) }
     }
 
+    fn holds(code: &[u8]) -> Option<(abi::Register, Effect)> {
+        let instruction = decode(code, 0);
+        let (from, offset) = match (instruction.mnemonic(), instruction.op1_kind()) {
+            (Mnemonic::Mov, OpKind::Register) => (instruction.op1_register(), 0),
+            (Mnemonic::Lea, _) => sum(&instruction)?,
+            _ => return None,
+        };
+        let (to, held) = (instruction.op0_register(), |register| {
+            Some(HELD.iter().position(|&one| one == register)? as u32)
+        });
+        match (to, from) {
+            (Register::RSP, _) => {
+                held(from).map(|register| (register, Effect::StackPointerFrom(register, offset)))
+            }
+            (_, Register::RSP) => {
+                held(to).map(|register| (register, Effect::HoldStackPointer(register, offset)))
+            }
+            _ => None,
+        }
+    }
+
+    /// A called function may use any register: one that it keeps is found again when it has returned.
+    fn overwritten(code: &[u8], registers: &BTreeSet<abi::Register>, effects: &mut Vec<Effect>) {
+        use OpAccess::{CondRead, NoMemAccess, None, Read};
+        let instruction = decode(code, 0);
+        let calls = matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+        let mut factory = InstructionInfoFactory::new();
+        let used = factory.info(&instruction).used_registers();
+        let writes = |access| !matches!(access, None | Read | CondRead | NoMemAccess);
+        let overwrites = |register: &abi::Register| {
+            let held = HELD.get(*register as usize).copied();
+            calls
+                || used
+                    .iter()
+                    .any(|used| writes(used.access()) && Some(used.register().full_register()) == held)
+        };
+        let changed = registers.iter().filter(|register| overwrites(register));
+        effects.extend(changed.map(|&register| Effect::Overwrite(register)));
+    }
+
     fn ends_with_call(code: &[u8]) -> bool {
         (2..=9.min(code.len())).any(|length| {
             let instruction = decode(&code[code.len() - length..], 0);
             instruction.len() == length && instruction.mnemonic() == Mnemonic::Call
         })
     }
+}
+
+/// Where some code may align the stack pointer: the places of `and $number, %rsp`.
+pub fn aligns(code: &[u8]) -> impl Iterator<Item = usize> {
+    const REX_W: u8 = 0x48;
+    const AND_RSP: u8 = 0xe4;
+    let is_and = |place: &usize| {
+        let rest = &code[*place + 1..];
+        rest.first() == Some(&REX_W) && matches!(rest.get(1), Some(0x81 | 0x83))
+    };
+    let at_operands = memchr::memchr_iter(AND_RSP, code).filter_map(|operand| operand.checked_sub(3));
+    at_operands.filter(is_and).map(|place| place + 1)
 }
 
 pub(super) fn decode(code: &[u8], address: u64) -> Instruction {
@@ -122,6 +199,7 @@ fn stack_pointer(instruction: &Instruction) -> Effect {
         _ if instruction.op0_register() != Register::RSP => Effect::LoseStackPointer,
         Mnemonic::Sub => moved(constant(instruction).and_then(i64::checked_neg)),
         Mnemonic::Add => moved(constant(instruction)),
+        Mnemonic::And if constant(instruction).is_some_and(|mask| mask < 0) => Effect::AlignStackPointer,
         Mnemonic::Mov if instruction.op1_register() == Register::RBP => {
             Effect::StackPointerFromFramePointer(0)
         }

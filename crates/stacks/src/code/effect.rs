@@ -4,6 +4,8 @@
 //! and the one before from the one behind ([`State::apply`](super::frame::State::apply),
 //! [`State::undo`](super::frame::State::undo)). An instruction may have several effects, one after another.
 
+use sframe_format::abi::Register;
+
 /// An effect. Offsets are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -11,6 +13,14 @@ pub enum Effect {
     MoveStackPointer(i64),
     /// Gives the stack pointer an unknown value.
     LoseStackPointer,
+    /// Rounds the stack pointer down.
+    AlignStackPointer,
+    /// Sets a register to the stack pointer plus an offset.
+    HoldStackPointer(Register, i64),
+    /// Sets the stack pointer to a register plus an offset.
+    StackPointerFrom(Register, i64),
+    /// Gives a register another value.
+    Overwrite(Register),
     /// Sets the stack pointer to the frame pointer plus an offset.
     StackPointerFromFramePointer(i64),
     /// Sets the frame pointer to the stack pointer plus an offset.

@@ -1,6 +1,7 @@
 //! A function's frame in front of an instruction, derived from the instructions around it.
 
 use super::effect::Effect;
+use sframe_format::abi::Register;
 use sframe_format::{Abi, CfaRule, Frame, Location, RegisterRule};
 
 /// The frame. Offsets are in bytes.
@@ -12,6 +13,8 @@ pub struct State {
     least: i64,
     /// The CFA minus the frame pointer, if the frame pointer was set from the stack pointer.
     by_frame_pointer: Option<i64>,
+    /// A register that holds an address of the frame, and the CFA minus that.
+    held: Option<(Register, i64)>,
     /// Offset of the saved frame pointer from the CFA. `None`: the register still has the caller's value.
     frame_pointer: Option<i64>,
     /// The same for the return address.
@@ -39,6 +42,7 @@ impl State {
             height: Some(height),
             least: height,
             by_frame_pointer: None,
+            held: None,
             frame_pointer: None,
             return_address,
             signed: false,
@@ -55,7 +59,12 @@ impl State {
 
     /// Whether the CFA is unknown.
     pub fn is_lost(&self) -> bool {
-        self.height.is_none() && self.by_frame_pointer.is_none()
+        self.height.is_none() && self.by_frame_pointer.is_none() && self.held.is_none()
+    }
+
+    /// Whether only a register leads to the CFA that is neither the stack pointer nor the frame pointer.
+    pub fn is_held(&self) -> bool {
+        self.height.is_none() && self.by_frame_pointer.is_none() && self.held.is_some()
     }
 
     /// Whether the stack pointer has the value that it had at the function's first instruction.
@@ -69,7 +78,10 @@ impl State {
         let cfa = match (marked, self.height, self.by_frame_pointer) {
             (Some(offset), ..) | (None, None, Some(offset)) => CfaRule::register(abi.frame_pointer(), offset),
             (None, Some(offset), _) => CfaRule::register(abi.stack_pointer(), offset),
-            (None, None, None) => return None,
+            (None, None, None) => {
+                let (register, offset) = self.held?;
+                CfaRule::register(register, offset)
+            }
         };
         let saved = |offset: Option<i64>| match offset {
             None => Some(RegisterRule::Unchanged),
@@ -107,14 +119,28 @@ impl State {
         if differ(frames) {
             less.by_frame_pointer = None;
         }
+        if self.held != other.held {
+            less.held = None;
+        }
         if less == *self { Meeting::Same } else { Meeting::Less(less) }
     }
 
     /// Goes on behind an effect.
     pub fn apply(&mut self, effect: Effect) {
+        self.lose_changed_frame_pointer(effect);
         match effect {
             Effect::MoveStackPointer(by) => self.move_stack_pointer(by),
-            Effect::LoseStackPointer => self.height = None,
+            Effect::LoseStackPointer | Effect::AlignStackPointer => self.height = None,
+            Effect::HoldStackPointer(register, offset) => {
+                let by = self.height.and_then(|height| height.checked_sub(offset));
+                self.held = by.map(|by| (register, by));
+            }
+            Effect::StackPointerFrom(register, offset) => {
+                let held = self.held.take().filter(|held| held.0 == register);
+                let height = held.and_then(|(_, by)| by.checked_sub(offset));
+                self.height = height.filter(|&height| height >= self.least);
+            }
+            Effect::Overwrite(register) => self.held = self.held.filter(|held| held.0 != register),
             Effect::StackPointerFromFramePointer(offset) => {
                 self.height = self.by_frame_pointer.and_then(|by| by.checked_sub(offset));
             }
@@ -147,9 +173,20 @@ impl State {
 
     /// Goes back in front of an effect.
     pub fn undo(&mut self, effect: Effect) {
+        self.lose_changed_frame_pointer(effect);
         match effect {
             Effect::MoveStackPointer(by) => self.move_stack_pointer(by.wrapping_neg()),
-            Effect::LoseStackPointer => self.height = None,
+            Effect::LoseStackPointer | Effect::AlignStackPointer => self.height = None,
+            Effect::HoldStackPointer(register, offset) => {
+                let held = self.held.take().filter(|held| held.0 == register);
+                let height = held.and_then(|(_, by)| by.checked_add(offset));
+                self.height = height.filter(|&height| height >= self.least).or(self.height);
+            }
+            Effect::StackPointerFrom(register, offset) => {
+                let by = self.height.and_then(|height| height.checked_add(offset));
+                (self.held, self.height) = (by.map(|by| (register, by)), None);
+            }
+            Effect::Overwrite(register) => self.held = self.held.filter(|held| held.0 != register),
             Effect::StackPointerFromFramePointer(offset) => {
                 self.by_frame_pointer = self.height.and_then(|height| height.checked_add(offset));
                 self.height = None;
@@ -197,7 +234,22 @@ impl State {
     }
 
     fn lose(&mut self) {
-        (self.height, self.by_frame_pointer) = (None, None);
+        (self.height, self.by_frame_pointer, self.held) = (None, None, None);
+    }
+
+    /// Where the stack pointer is unknown, nobody knows where the frame pointer is saved. So if it changes
+    /// and has not been saved before, the caller's is unknown.
+    fn lose_changed_frame_pointer(&mut self, effect: Effect) {
+        let changes = matches!(
+            effect,
+            Effect::LoseFramePointer
+                | Effect::LoadFramePointer(_)
+                | Effect::FramePointerFromStackPointer(_)
+                | Effect::StackPointerFromFramePointer(_)
+        );
+        if changes && self.is_held() && self.frame_pointer.is_none() {
+            self.lose();
+        }
     }
 
     fn counted_from_cfa(&self, offset: i64) -> Option<i64> {

@@ -2,6 +2,8 @@
 
 use super::effect::Effect;
 use super::frame::State;
+use sframe_format::abi::Register;
+use std::collections::BTreeSet;
 
 /// Which instruction runs after this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +59,16 @@ pub trait Machine {
     fn at_plt_entry(code: &[u8]) -> Option<State>;
     /// Reads the instruction at the start of `code`, and adds its effects on the frame.
     fn step(code: &[u8], address: u64, effects: &mut Vec<Effect>) -> Step;
+    /// If the instruction at the start of `code` sets a register to the stack pointer plus an offset, or the
+    /// stack pointer to a register plus an offset: that register, and which of the two.
+    fn holds(_code: &[u8]) -> Option<(Register, Effect)> {
+        None
+    }
+    /// Adds an effect for each of these registers to which the instruction at the start of `code` may give
+    /// another value.
+    fn overwritten(_code: &[u8], registers: &BTreeSet<Register>, effects: &mut Vec<Effect>) {
+        effects.extend(registers.iter().map(|&register| Effect::Overwrite(register)));
+    }
     /// Whether the last instruction of `code` is a call.
     fn ends_with_call(code: &[u8]) -> bool;
 }

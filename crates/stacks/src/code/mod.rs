@@ -27,6 +27,7 @@ mod s390x;
 pub mod switch;
 mod unit;
 
+pub use amd64::aligns;
 pub use area::Area;
 use functions::{Functions, Piece};
 use sframe_format::Abi;

@@ -132,6 +132,29 @@ impl Back {
 
 /// The calls on other stacks in a function's code, which starts at `start`.
 pub fn switches(abi: Abi, code: &[u8], start: u64) -> Vec<Switch> {
+    calls(abi, code, start, |code, at, before| {
+        let (state, stores) = code.run_to_return(at, before)?;
+        state.back(&stores)
+    })
+}
+
+/// The calls of a function that aligns its stack and keeps the stack pointer from before, or an address
+/// beside it, in a word of its frame. How far the stack pointer moved is known only while the function runs,
+/// so no row counts from it; but the word leads to the CFA.
+pub fn aligned(abi: Abi, code: &[u8], start: u64) -> Vec<Switch> {
+    let mut found = calls(abi, code, start, |code, at, before| code.run_to_return(at, before)?.0.kept_word());
+    found.retain(|call| call.back.is_some());
+    found
+}
+
+/// The calls of a function after which the stack pointer is not known from its first instruction on, with
+/// what `back` says of each.
+fn calls(
+    abi: Abi,
+    code: &[u8],
+    start: u64,
+    back: impl Fn(&Code<'_>, u64, &State) -> Option<Back>,
+) -> Vec<Switch> {
     if abi != Abi::Amd64 {
         return Vec::new();
     }
@@ -143,7 +166,7 @@ pub fn switches(abi: Abi, code: &[u8], start: u64) -> Vec<Switch> {
         match instruction.flow_control() {
             FlowControl::Call | FlowControl::IndirectCall => {
                 if state.has_switched() {
-                    found.push(Switch { at, back: code.back(at, &state) });
+                    found.push(Switch { at, back: back(&code, at, &state) });
                 }
                 state.call();
             }
@@ -195,8 +218,8 @@ impl Code<'_> {
         (!instruction.is_invalid()).then_some(instruction)
     }
 
-    /// Runs what is behind a call, to where the function returns.
-    fn back(&self, mut at: u64, before: &State) -> Option<Back> {
+    /// Runs what is behind a call, to where the function returns. Gives the state there, and what was stored.
+    fn run_to_return(&self, mut at: u64, before: &State) -> Option<(State, Vec<(Place, Value)>)> {
         let mut state = before.behind_call();
         let mut stores = Vec::new();
         for _ in 0..MAX_STEPS {
@@ -204,7 +227,7 @@ impl Code<'_> {
             at = instruction.next_ip();
             match instruction.flow_control() {
                 FlowControl::Call | FlowControl::IndirectCall => state.call(),
-                FlowControl::Return => return state.back(&stores),
+                FlowControl::Return => return Some((state, stores)),
                 FlowControl::UnconditionalBranch => at = instruction.near_branch_target(),
                 FlowControl::IndirectBranch => return None,
                 _ => stores.extend(state.run(&instruction)),
@@ -369,6 +392,13 @@ impl State {
                     _ => None,
                 }
             }
+            Mnemonic::Leave => {
+                let frame = self.registers[FP].take();
+                self.registers[SP] = frame.as_ref().and_then(|frame| sum_of(frame, &Value::Number(8), false));
+                let Some(Value::Place(place)) = frame else { return None };
+                self.registers[FP] = place.word().map(Value::Place);
+                return None;
+            }
             Mnemonic::Mov => self.operand(instruction, 1),
             Mnemonic::Lea => self.place(instruction).map(Value::Place),
             Mnemonic::Add | Mnemonic::Sub => {
@@ -413,6 +443,23 @@ impl State {
         let cfa = i32::try_from(place.offset.checked_add(8)?).ok()?;
         let fp = self.frame_pointer(&place, cfa.into()).unwrap_or(FramePointer::Kept);
         Some(Back { from, path: path?, minus, cfa, fp, pc: None, below: below(&place, stores) })
+    }
+
+    /// The way back, where the function returns, if one word of its frame leads there.
+    fn kept_word(&self) -> Option<Back> {
+        let Some(Value::Place(place)) = &self.registers[SP] else { return None };
+        let (Base::Known(from @ (From::Stack | From::Frame)), [word]) = (place.base, &place.path[..]) else {
+            return None;
+        };
+        let cfa = i32::try_from(place.offset.checked_add(8)?).ok()?;
+        let own = Value::Place(Place::new(Base::Known(From::Frame), 0));
+        let fp = if from == From::Stack && self.registers[FP].as_ref() == Some(&own) {
+            FramePointer::Kept
+        } else {
+            self.frame_pointer(place, cfa.into())?
+        };
+        let path = vec![i32::try_from(*word).ok()?];
+        Some(Back { from, path, minus: None, cfa, fp, pc: None, below: None })
     }
 
     /// Where the caller's frame pointer is. `sp` is the stack pointer where the function returns.

@@ -2,12 +2,13 @@
 
 use super::functions::{Functions, Known, piece};
 use super::names::Names;
-use super::{Area, Code};
+use super::switch::{Back, FramePointer, From, Switch, aligned};
+use super::{Area, Code, aligns};
 use crate::bytes::Bytes;
 use crate::files::{Files, Options as FileOptions};
-use crate::image::{Image, Sources};
+use crate::image::{Image, Segment, Sources};
 use object::{Object, ObjectSection};
-use sframe_format::derive::derive;
+use sframe_format::derive::{Scratch, derive};
 use sframe_format::write::{Function, Options, write_sorted};
 use sframe_format::{
     Abi, CfaRule, FrameAddress, Module, ModuleId, RegisterRule, Rules, SectionIndex, Source, Unwinder,
@@ -387,6 +388,115 @@ fn what_is_read_off_instructions_agrees_with_eh_frame() {
             "{abi}: {same} same, {other} other, {missing} missing"
         );
     }
+}
+
+/// Nobody knows how far the stack pointer moves where it is rounded down, but a register still leads to the
+/// frame.
+#[test]
+fn an_aligned_frame_counts_from_the_register_that_has_the_stack_pointer() {
+    // push %r14; mov %rsp,%r14; and $-64,%rsp; sub $256,%rsp; jmp *%rax; padding; mov %r14,%rsp; pop %r14;
+    // ret
+    let mut code = vec![0x41, 0x56, 0x49, 0x89, 0xe6, 0x48, 0x83, 0xe4, 0xc0, 0x48, 0x81, 0xec, 0, 1, 0, 0];
+    code.extend([0xff, 0xe0]);
+    code.resize(0x20, 0x90);
+    code.extend([0x4c, 0x89, 0xf4, 0x41, 0x5e, 0xc3]);
+    let row = |at: u64, cfa: &str| format!("{at:x} cfa={cfa} fp=u ra=*(cfa-8)");
+    let expected = [
+        row(0x1000, "r7+8"),
+        row(0x1002, "r7+16"),
+        row(0x1009, "r14+16"),
+        "1012 end".into(),
+        // The block behind the jump counts from it, too, since it gives the stack pointer back.
+        row(0x1020, "r14+16"),
+        row(0x1023, "r7+16"),
+        row(0x1025, "r7+8"),
+        "1026 end".into(),
+    ];
+    assert_eq!(rows_of(&code, &[(0x1000..0x1026, false)]), expected);
+    // call in place of the jump. What is called may use the register, and nobody says where it is saved then.
+    code.splice(0x10..0x15, [0xe8, 0, 1, 0, 0]);
+    let with_call = rows_of(&code, &[(0x1000..0x1026, false)]);
+    assert_eq!(with_call[2..5], [row(0x1009, "r14+16"), "1010 end".into(), row(0x1015, "r14+16")]);
+    // mov %rax,%r14; nop; jmp *%rax in its place.
+    code.truncate(0x10);
+    code.extend([0x49, 0x89, 0xc6, 0x90, 0xff, 0xe0]);
+    let overwritten = rows_of(&code, &[(0x1000..0x1016, false)]);
+    assert_eq!(overwritten[2..], [row(0x1009, "r14+16"), "1013 end".into()]);
+}
+
+/// Nobody knows where such a frame saves the frame pointer, so it has no row from where that changes.
+#[test]
+fn an_aligned_frame_ends_where_it_changes_the_frame_pointer() {
+    // lea 8(%rsp),%r10; and $-64,%rsp; push -8(%r10); push %rbp; mov %rsp,%rbp; push %r10; call; mov
+    // -8(%rbp),%r10; leave; lea -8(%r10),%rsp; ret
+    let code = [
+        0x4c, 0x8d, 0x54, 0x24, 0x08, 0x48, 0x83, 0xe4, 0xc0, 0x41, 0xff, 0x72, 0xf8, 0x55, 0x48, 0x89, 0xe5,
+        0x41, 0x52, 0xe8, 0, 1, 0, 0, 0x4c, 0x8b, 0x55, 0xf8, 0xc9, 0x49, 0x8d, 0x62, 0xf8, 0xc3,
+    ];
+    let row = |at: u64, cfa: &str| format!("{at:x} cfa={cfa} fp=u ra=*(cfa-8)");
+    let found = rows_of(&code, &[(0x1000..0x1022, false)]);
+    let (first, last) = ([row(0x1000, "r7+8"), row(0x1009, "r10+0"), "1011 end".into()], row(0x1021, "r7+8"));
+    assert_eq!((&found[..3], &found[found.len() - 2]), (&first[..], &last));
+    // Words of the frame lead to the caller of what it calls.
+    let fp = FramePointer::Beside(8);
+    let back = Back { from: From::Frame, path: vec![-8], minus: None, cfa: 0, fp, pc: None, below: None };
+    assert_eq!(aligned(Abi::Amd64, &code, 0x1000), [Switch { at: 0x1018, back: Some(back) }]);
+    // mov %rsp,%rax; and $-64,%rsp; sub $200,%rsp; mov %rax,64(%rsp); call; mov 64(%rsp),%rsp; ret
+    let code = [
+        0x48, 0x89, 0xe0, 0x48, 0x83, 0xe4, 0xc0, 0x48, 0x81, 0xec, 0xc8, 0, 0, 0, 0x48, 0x89, 0x44, 0x24,
+        0x40, 0xe8, 0, 1, 0, 0, 0x48, 0x8b, 0x64, 0x24, 0x40, 0xc3,
+    ];
+    let fp = FramePointer::Kept;
+    let back = Back { from: From::Stack, path: vec![64], minus: None, cfa: 8, fp, pc: None, below: None };
+    assert_eq!(aligned(Abi::Amd64, &code, 0x1000), [Switch { at: 0x1018, back: Some(back) }]);
+    // Without the word, there is no way.
+    assert_eq!(aligned(Abi::Amd64, &[&code[..24], &[0xc3]].concat(), 0x1000), []);
+}
+
+/// Libraries whose functions for vectors align their stack. Their `.eh_frame` says where it was.
+fn images_that_align() -> Vec<Image> {
+    let names = ["libcrypto.so.3", "libgmp.so.10", "libc.so.6", "libstdc++.so.6", "libdav1d.so.6"];
+    let paths = names.map(|name| Path::new("/usr/lib/x86_64-linux-gnu").join(name));
+    paths.iter().filter(|path| path.exists()).map(|path| Image::open(path).unwrap()).collect()
+}
+
+#[test]
+fn aligned_frames_agree_with_eh_frame() {
+    let (images, mut held) = (images_that_align(), 0);
+    for image in &images {
+        let fdes = image.fdes().unwrap();
+        let whole = |segment: Segment| segment.address..segment.address + segment.size;
+        let area = |range: Range<u64>| Some(Area { address: range.start, code: image.code_of(&range)? });
+        let areas: Vec<Area<'_>> = image.code().filter_map(|segment| area(whole(segment))).collect();
+        let places = areas.iter().flat_map(|area| aligns(area.code).map(|place| area.address + place as u64));
+        let known = places.filter_map(|at| fdes.range_at(at));
+        let known = known.map(|range| Known { start: range.start, end: range.end, is_part: false, name: 0 });
+        let known: Vec<Known> = known.collect();
+        let functions = Functions::new(known.clone(), vec![]);
+        let code = Code { abi: image.abi(), areas, functions: &functions };
+        let (mut scratch, mut found) = (Scratch::default(), 0);
+        for (start, function) in known.iter().flat_map(|one| code.rows_of(&[piece(one, &(0..u64::MAX))])) {
+            for row in &function.rows {
+                let pc = start + u64::from(row.start);
+                // Others count from memory, which leads to the same address. OpenSSL's do not always move
+                // along with the stack pointer.
+                let (Rules::Frame(read), Some(Ok(Some(rules)))) =
+                    (row.rules, fdes.rules_at(pc, &mut scratch))
+                else {
+                    continue;
+                };
+                let Rules::Frame(right) = rules.rules else { continue };
+                let is_held =
+                    ![image.abi().stack_pointer(), image.abi().frame_pointer()].contains(&read.cfa.register);
+                if is_held && read.cfa.register == right.cfa.register && !right.cfa.dereference {
+                    assert_eq!((read.cfa, read.ra), (right.cfa, right.ra), "{pc:#x}");
+                    found += 1;
+                }
+            }
+        }
+        held += found;
+    }
+    assert!(images.len() < 5 || held > 100, "{held} rows");
 }
 
 #[test]

@@ -6,9 +6,11 @@ use super::frame::{Meeting, State};
 use super::functions::{Functions, Kind, Piece};
 use super::machine::{Flow, Machine};
 use crate::bytes::word;
+use sframe_format::abi::Register;
 use sframe_format::signal::is_trampoline;
 use sframe_format::write::Function;
 use sframe_format::{Abi, Row, Rules};
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -21,6 +23,8 @@ const MAX_ENTRY: usize = 64;
 /// How many states candidates may add that are taken back, for each instruction. Any number of candidates of
 /// a damaged file may lead to the same code.
 const MAX_TRIES: usize = 32;
+/// How many instructions before it is rounded down the stack pointer may be copied.
+const MAX_HELD: usize = 16;
 /// How often the frame is followed from the start again, because a call turned out not to return.
 const MAX_ROUNDS: usize = 8;
 
@@ -84,8 +88,56 @@ impl<'a, M: Machine> Unit<'a, M> {
         for (area, piece) in order {
             unit.read_part(area, piece.kind);
         }
+        unit.find_held();
         unit.find_branches();
         unit
+    }
+
+    /// Where the stack pointer is rounded down, only a register still leads to the frame. Adds what is done
+    /// to registers that have got the stack pointer shortly before. Other code is not read twice.
+    fn find_held(&mut self) {
+        let mut held = BTreeMap::new();
+        for place in 0..self.instructions.len() {
+            if self.effects(place).contains(&Effect::AlignStackPointer) {
+                let before = (place.saturating_sub(MAX_HELD)..place).rev();
+                let before = before.take_while(|&place| self.next(place) == Some(place + 1));
+                held.extend(before.filter_map(|place| match M::holds(self.code(place)) {
+                    Some((register, effect @ Effect::HoldStackPointer(..))) => {
+                        Some((place, (register, effect)))
+                    }
+                    _ => None,
+                }));
+            }
+        }
+        let registers: BTreeSet<Register> = held.values().map(|(register, _)| *register).collect();
+        if registers.is_empty() {
+            return;
+        }
+        let mut effects = Vec::with_capacity(self.effects.len());
+        for place in 0..self.instructions.len() {
+            let (from, code) = (effects.len() as u32, self.code(place));
+            match M::holds(code) {
+                Some((register, effect @ Effect::StackPointerFrom(..))) if registers.contains(&register) => {
+                    effects.push(effect);
+                }
+                _ => effects.extend_from_slice(self.effects(place)),
+            }
+            match held.get(&place) {
+                Some((_, effect)) => effects.push(*effect),
+                None => M::overwritten(code, &registers, &mut effects),
+            }
+            self.instructions[place].effects = from..effects.len() as u32;
+        }
+        self.effects = effects;
+    }
+
+    /// The bytes of an instruction.
+    fn code(&self, place: usize) -> &'a [u8] {
+        let Instruction { address, length, .. } = self.instructions[place];
+        let mut areas = self.parts.iter().map(|(area, _)| area);
+        let area = areas.find(|area| address >= area.address && address < area.end());
+        let code = area.and_then(|area| area.code.get((address - area.address) as usize..));
+        code.map_or(&[], |code| &code[..code.len().min(length.into())])
     }
 
     fn read_part(&mut self, area: &Area<'_>, kind: Kind) {
@@ -227,6 +279,8 @@ impl<'a, M: Machine> Unit<'a, M> {
                 _ if outermost.iter().any(|range| range.contains(&place)) => Some(Rules::Outermost),
                 // The caller's frame is on another stack.
                 _ if self.functions.switch_at(end).is_some() => None,
+                // What is called may use the register, so it says nothing of where it was called from.
+                Some(state) if state.is_held() && matches!(instruction.flow, Flow::Call(_)) => None,
                 Some(state) => {
                     let by_stack_pointer = self.functions.moves_stack_at(instruction.address);
                     state.rules(self.abi, by_stack_pointer).map(Rules::Frame)
