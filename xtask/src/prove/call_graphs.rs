@@ -2,9 +2,12 @@
 //! caller that a stack names must be one of them.
 //!
 //! A share of rooted stacks says little alone, because a walk that has lost its way may also reach a root. So
-//! this proof counts both, for `sframe` on a recording of perf, for `sframe record --bpf`, and for `perf
-//! script` on the same recording. A sample has a wrong edge if a function of the program is called by another
-//! function than its source says, or by no function at all.
+//! this proof counts both, for `sframe` on a recording of perf, for `sframe record` with and without `--bpf`,
+//! and for `perf script` on the recording of perf. A sample has a wrong edge if a function of the program is
+//! called by another function than its source says, or by no function at all.
+//!
+//! Without `--bpf`, the kernel copies the top of one stack for each sample. A walk that ends where the copy
+//! does, or where the program came from another stack, is whole as far as anybody can say, and counted apart.
 
 use super::proof::Proof;
 use crate::commands::output;
@@ -76,7 +79,7 @@ const CALLERS: [(&str, &[&str]); 38] = [
     ("main.main", &["runtime.main"]),
     ("runtime.main", &["runtime.goexit"]),
     ("main.clocks", &["main.main"]),
-    ("time.now", &["time.Now"]),
+    ("time.now", &["time.Now", "runtime.gcMarkTermination"]),
     ("time.Now", &["main.clocks", "main.main"]),
     ("main.grows", &["main.grows", "main.main.func1"]),
     ("main.makes", &["main.makes", "main.main"]),
@@ -106,11 +109,18 @@ const ROOTS: [&str; 10] = [
     "_rt0_amd64_linux",
 ];
 
+/// Ends of walks where the recording has no more of the stack.
+const NOT_COPIED: [&str; 2] =
+    ["the copy of the stack ended", "the program switched stacks, and the one before was not copied"];
+
 /// What samples say.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Verdict {
     samples: u64,
     rooted: u64,
+    /// Samples whose walk ended where the recording has no more of the stack. `None`: the profiler does not
+    /// say.
+    not_copied: Option<u64>,
     /// Samples with a wrong edge.
     wrong: u64,
     /// The first wrong edge of each sample, and how often it was seen.
@@ -167,9 +177,21 @@ impl Verdict {
         verdict
     }
 
+    /// What folded stacks say, and what `--stats=json` says of the ends of walks.
+    fn of_stats(folded: &str, stats: &str) -> Self {
+        let report: serde_json::Value = stats
+            .lines()
+            .find_map(|line| serde_json::from_str(line).ok().filter(serde_json::Value::is_object))
+            .unwrap_or_default();
+        let count = |end: &str| report["ends"][end].as_u64().unwrap_or(0);
+        let not_copied = Some(NOT_COPIED.into_iter().map(count).sum());
+        Self { not_copied, ..Self::of_folded(folded) }
+    }
+
     fn shares(&self) -> String {
         let share = |part: u64| 100.0 * part as f64 / self.samples.max(1) as f64;
-        format!("{} | {:.1} % | {:.2} %", self.samples, share(self.rooted), share(self.wrong))
+        let not_copied = self.not_copied.map_or(String::new(), |part| format!(" | {:.1} %", share(part)));
+        format!("{} | {:.1} %{not_copied} | {:.2} %", self.samples, share(self.rooted), share(self.wrong))
     }
 }
 
@@ -196,8 +218,9 @@ pub fn call_graphs(proof: &mut Proof, sframe: &Path) -> Result<()> {
     }
     proof.note(format!("{}, cpu-clock at 499 Hz, 32 KiB of stack for each sample\n", perf.trim()))?;
     proof.note(
-        "| program | sframe: samples | rooted | wrong | sframe --bpf: samples | rooted | wrong | perf script: samples | rooted | wrong |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| program | sframe stacks: samples | rooted | not copied | wrong | sframe record: samples | rooted | not copied | wrong \
+         | sframe record --bpf: samples | rooted | not copied | wrong | perf script: samples | rooted | wrong |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     )?;
     let (mut edges, mut wrong) = (String::new(), 0);
     for (number, program) in PROGRAMS.iter().enumerate() {
@@ -209,7 +232,7 @@ pub fn call_graphs(proof: &mut Proof, sframe: &Path) -> Result<()> {
         let mut cells = Vec::new();
         for (profiler, verdict) in sampled(proof, sframe, &path)? {
             let Some(verdict) = verdict else {
-                cells.push("- | - | -".to_owned());
+                cells.push(if profiler == "perf" { "- | - | -" } else { "- | - | - | -" }.to_owned());
                 continue;
             };
             cells.push(verdict.shares());
@@ -222,8 +245,11 @@ pub fn call_graphs(proof: &mut Proof, sframe: &Path) -> Result<()> {
     }
     proof.note(format!(
         "\nWrong: samples in which a function of the program has a caller that its source does not have. Rooted: the outermost function is \
-         one of {}. perf copies one stack: of a handler with a stack of its own, not the interrupted one, which the program in the kernel reads; of Go, not the one that was left for the thread's own: such samples end with the function that goes there. \
-         `keeps` of the assembly stores its caller's stack pointer, for which instructions give no row.\n\n## Wrong edges\n\n{}",
+         one of {}. Not copied: walks that ended where the recording has no more of the stack. `sframe stacks` and perf script read the recording \
+         of perf; `sframe record` runs as people run it, at 997 Hz. The kernel copies the top of one stack for a sample: of a handler with a stack \
+         of its own, not the interrupted one; of Go, not the goroutine's while the thread runs C, the clock or the runtime on its own: such samples \
+         end with the function that goes there, and a larger copy would not help. The program in the kernel reads both.\n\n\
+         ## Wrong edges\n\n{}",
         ROOTS.join(", "),
         if edges.is_empty() { "none\n" } else { &edges }
     ))?;
@@ -243,26 +269,31 @@ fn build(proof: &Proof, program: &Program, path: &str) -> Result<()> {
 }
 
 /// The verdicts of each profiler. `None`: it cannot sample here.
-fn sampled(proof: &Proof, sframe: &Path, program: &str) -> Result<[(&'static str, Option<Verdict>); 3]> {
+fn sampled(proof: &Proof, sframe: &Path, program: &str) -> Result<[(&'static str, Option<Verdict>); 4]> {
     let sframe = sframe.canonicalize()?;
     let record = "record -q -e cpu-clock -F 499 --call-graph dwarf,32768 -o perf.data --";
     proof.tool("perf", &record.split(' ').chain([program]).collect::<Vec<_>>())?;
-    let folded = proof.tool(&sframe, &["stacks", "perf.data", "--format", "folded"])?;
+    let with_stats = ["--format", "folded", "-o", "live.folded", "--stats=json"];
+    let run = |words: &[&str], last: &[&str]| {
+        let mut command = Command::new(&sframe);
+        let command = command.current_dir(&proof.folder).args(words).args(with_stats).args(last);
+        let said = command.output()?;
+        ensure!(said.status.success(), "{command:?}: {}", String::from_utf8_lossy(&said.stderr));
+        let folded = std::fs::read_to_string(proof.folder.join("live.folded"))?;
+        Ok(Verdict::of_stats(&folded, &String::from_utf8_lossy(&said.stderr)))
+    };
     let script = proof.tool("perf", &["script", "--no-inline", "-i", "perf.data"]).ok();
-    let live = ["record", "--bpf", "--format", "folded", "-o", "live.folded", "--", program];
-    let live = proof
-        .tool(&sframe, &live)
-        .and_then(|_| Ok(std::fs::read_to_string(proof.folder.join("live.folded"))?));
     Ok([
-        ("sframe", Some(Verdict::of_folded(&folded))),
-        ("sframe --bpf", live.ok().map(|text| Verdict::of_folded(&text))),
+        ("sframe stacks", Some(run(&["stacks", "perf.data"], &[])?)),
+        ("sframe record", run(&["record"], &["--", program]).ok()),
+        ("sframe record --bpf", run(&["record", "--bpf"], &["--", program]).ok()),
         ("perf", script.map(|text| Verdict::of_script(&text))),
     ])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Verdict;
+    use super::{NOT_COPIED, Verdict};
 
     #[test]
     fn wrong_callers_and_roots_are_counted() {
@@ -274,6 +305,12 @@ mod tests {
             verdict.edges.keys().map(|edge| &**edge).collect::<Vec<_>>(),
             ["0x1234 calls deep", "_start calls tail"]
         );
+        let stats = format!(
+            "sframe: warning: {{\n{{\"samples\":7,\"ends\":{{\"{}\":2,\"other\":1}}}}\n",
+            NOT_COPIED[1]
+        );
+        let verdict = Verdict::of_stats("prog;leaf 7\n", &stats);
+        assert_eq!((verdict.samples, verdict.rooted, verdict.not_copied), (7, 0, Some(2)));
         let script = "prog 7 1.0: 1 cpu-clock:\n\t 401 leaf+0x1 (/p)\n\t 402 main+0x2 (/p)\n\nprog 7 2.0: 1 cpu-clock:\n\t 401 one+0x1 (/p)\n";
         let verdict = Verdict::of_script(script);
         assert_eq!((verdict.samples, verdict.rooted, verdict.wrong), (2, 0, 1));
