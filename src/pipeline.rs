@@ -406,7 +406,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         || join(|| scan_relocations::run(&live), || merge_strings::run(&live, &used_pieces)),
         || build_sframe::unite_inputs(&live),
     );
-    let left_out = |names: &[_]| extract_members::left_out::definers::<T>(&opened.files, &extracted, names);
+    let left_out =
+        |names: &[(_, _)]| extract_members::left_out::definers::<T>(&opened.files, &extracted, names);
     let asked = scan_relocations::finish(&live, found, source, &left_out);
     let scanned = merge_strings::place(live, asked, groups);
     reports::discarded(&scanned, &mut progress.printed);

@@ -4,7 +4,7 @@ use crate::arch::Target;
 use crate::decision::site::Reference;
 use crate::diag::Diagnostic;
 use crate::elf::consts as elf;
-use crate::ids::SymbolId;
+use crate::ids::{FileId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::{FileName, SymbolPlace};
 use crate::input::shared::NeededLibraries;
@@ -16,8 +16,9 @@ use parallel::{IntoParallel, ParallelSlice};
 /// Number of undefined symbols for which the linker looks for a reason. Each search reads all names.
 const MAX_SUGGESTIONS: usize = 16;
 
-/// Finds the first archive member that was not taken and defines a name, for each of some names.
-pub type FindLeftOut<'f, 'a> = &'f dyn Fn(&[&'a [u8]]) -> HashMap<&'a [u8], FileName<'a>>;
+/// Finds the first archive member that defines a name and was not taken, because it stands before the object
+/// that needs the name. Each of some names comes with that object.
+pub type FindLeftOut<'f, 'a> = &'f dyn Fn(&[(&'a [u8], FileId)]) -> HashMap<&'a [u8], FileName<'a>>;
 
 /// What is known of undefined symbols beside their references.
 pub struct Hints<'h, 'a> {
@@ -37,9 +38,11 @@ impl<'h, 'a> Hints<'h, 'a> {
         undefined: impl Iterator<Item = Reference>,
         left_out: FindLeftOut<'_, 'a>,
     ) -> Self {
-        let symbols = undefined.take(MAX_SUGGESTIONS).map(|reference| reference.symbol);
-        let globals = symbols.filter(|&symbol| link.globals.contains(symbol));
-        let names: Vec<&[u8]> = globals.map(|symbol| link.globals.names[symbol.index()]).collect();
+        let undefined = undefined.take(MAX_SUGGESTIONS).filter(|first| link.globals.contains(first.symbol));
+        let needs = |first: Reference| {
+            Some((link.globals.names[first.symbol.index()], link.section_file(first.section)?))
+        };
+        let names: Vec<(&[u8], FileId)> = undefined.filter_map(needs).collect();
         let has_runtime = link.shared.iter().any(|library| is_runtime(library.soname));
         Hints { needed, left_out: left_out(&names), left: MAX_SUGGESTIONS, has_runtime }
     }
@@ -144,6 +147,9 @@ fn with_similar<T: Target>(link: &Live<'_, T>, name: &[u8], diagnostic: Diagnost
     let Some(Similar { likeness, name, place }) = similar(link, name) else { return diagnostic };
     let text = link.name_text(name);
     match likeness {
+        Likeness::Same => diagnostic.help(format!(
+            "{text} exists{place}, but the reference binds only inside the output: declare it with default visibility"
+        )),
         Likeness::Case | Likeness::Edit => diagnostic.note(format!("did you mean: {text}{place}")),
         Likeness::Version => {
             let text = String::from_utf8_lossy(name);
@@ -189,6 +195,8 @@ struct Similar<'a> {
 /// How a defined name resembles an undefined one, with the most probable case first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Likeness {
+    /// A library defines the very name, and a reference that is not of default visibility cannot bind to it.
+    Same,
     /// The undefined name is the mangled form (C++) of the defined one.
     Plain,
     /// The defined name is the undefined one with a version.
@@ -230,7 +238,9 @@ fn similar<'a, T: Target>(link: &Resolved<'a, T>, name: &[u8]) -> Option<Similar
 
 /// How a candidate resembles a name. `plain` is the function's name if `name` is mangled.
 fn likeness(name: &[u8], plain: Option<&[u8]>, candidate: &[u8]) -> Option<Likeness> {
-    if plain == Some(candidate) {
+    if candidate == name {
+        Some(Likeness::Same)
+    } else if plain == Some(candidate) {
         Some(Likeness::Plain)
     } else if candidate.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b'@')) {
         Some(Likeness::Version)
