@@ -6,6 +6,7 @@
 //! while the others sleep, so all of them do it.
 
 use parallel::{IntoParallel, ParallelSlice};
+use sframe_format::compact::SideBySide;
 
 /// Rows that one job fills: some pages.
 const BLOCK: usize = 1 << 14;
@@ -34,6 +35,15 @@ pub fn joined<V: Copy + Send + Sync>(tables: &[&[V]], more: usize, value: V) -> 
         blocks.for_each(|(own, rows)| own.copy_from_slice(rows));
     }
     all
+}
+
+/// All threads of the link, for joining what they collected for a compact table.
+pub struct AllThreads;
+
+impl SideBySide for AllThreads {
+    fn map<R: Send>(&self, count: usize, make: impl Fn(usize) -> R + Sync) -> Vec<R> {
+        (0..count).into_par_iter().map(make).collect()
+    }
 }
 
 #[cfg(test)]

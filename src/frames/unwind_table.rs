@@ -9,29 +9,31 @@
 
 use super::eh_frame::{Fde, FileFrames, FrameSection, Frames, is_live};
 use super::unwind_check::{EncodedRows, Evidence};
+use super::unwind_sources::{Found, Sources};
 use crate::arch::Target;
 use crate::arch::relocation::{RelocBase, RelocExpr};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::Rela;
 use crate::ids::{FileId, SymbolId};
 use crate::phase::{Inputs, Resolved, SectionStates};
+use crate::rows::{self, AllThreads};
 use foldhash::fast::FixedState;
-use hashbrown::{HashMap, HashTable};
-use parallel::ParallelSlice;
-use sframe_format::cfi::NumberedFunction;
-use sframe_format::compact::{Builder, MAX_PERSONALITIES, ShapeId, WholeShapes};
-use sframe_format::derive::{CfiHead, CfiReader, CfiReason, CfiSource, CfiStates, Pointer};
+use hashbrown::HashMap;
+use parallel::{IntoParallel, ParallelSlice};
+use sframe_format::cfi::{CfiRows, NumberedFunction};
+use sframe_format::compact::{self, Builder, Collected, Joined, MAX_PERSONALITIES, ShapeId, WholeShapes};
+use sframe_format::derive::{CfiHead, CfiReader, CfiReason, CfiStates, Pointer};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::BuildHasher;
-use std::mem;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use zerocopy::byteorder::ByteOrder;
 
-/// The least number of objects that one job encodes. Jobs do not share what they know, so each should be as
-/// large as the number of threads allows.
+/// The least number of objects that one job reads.
 const BATCH: usize = 32;
+
+/// The least number of functions that one job sums up.
+const FUNCTIONS: usize = 1 << 13;
 
 /// Why an FDE stays.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,8 +150,13 @@ impl UnwindTable {
 
     /// The functions of an object.
     pub fn functions_of(&self, file: FileId) -> &[TabledFunction] {
+        &self.functions[self.rows_of(file)]
+    }
+
+    /// Their rows.
+    pub fn rows_of(&self, file: FileId) -> Range<usize> {
         let rows = self.of_file.get(file.index()).cloned().unwrap_or_default();
-        &self.functions[rows.start as usize..rows.end as usize]
+        rows.start as usize..rows.end as usize
     }
 
     /// The relocations of records that are in the table and not in the output, with the header index of their
@@ -179,8 +186,8 @@ impl UnwindTable {
     }
 }
 
-/// The functions of some objects.
-struct Part<'a> {
+/// What a thread knows of the FDEs that it has read. The more it has read, the less is new to it.
+struct Reader<'a> {
     builder: Builder,
     states: CfiStates<'a>,
     /// The function that is read.
@@ -188,44 +195,16 @@ struct Part<'a> {
     sources: Sources<'a>,
     /// The rows of the shapes.
     encoded: EncodedRows,
-    functions: Vec<TabledFunction>,
     personalities: Personalities,
-    kept: Vec<(Stays, FileId, u32)>,
 }
 
-/// What the rows of FDEs depend on. Many FDEs are alike, so few are read to the end.
+/// The functions of some objects, in their order. Shapes and personality routines have the numbers that the
+/// reader of a thread gave.
 #[derive(Default)]
-struct Sources<'a> {
-    /// Each with the shapes of its functions without and with language-specific data.
-    list: Vec<(CfiSource<'a>, [Option<ShapeId>; 2])>,
-    /// Hashes, and numbers in the list.
-    table: HashTable<(u32, u32)>,
-}
-
-impl<'a> Sources<'a> {
-    fn hash(source: &CfiSource<'a>) -> u32 {
-        FixedState::with_seed(0).hash_one(source) as u32
-    }
-
-    /// The table takes a bucket from the low bits and a tag from the high bits.
-    fn spread(hash: u32) -> u64 {
-        u64::from(hash) << 32 | u64::from(hash)
-    }
-
-    /// The number of a source. `None`: it is new.
-    fn find(&self, hash: u32, source: &CfiSource<'a>) -> Option<u32> {
-        let is_same =
-            |&(other, number): &(u32, u32)| other == hash && self.list[number as usize].0 == *source;
-        self.table.find(Self::spread(hash), is_same).map(|&(_, number)| number)
-    }
-
-    /// Adds a new source, without shapes.
-    fn add(&mut self, hash: u32, source: CfiSource<'a>) -> u32 {
-        let number = self.list.len() as u32;
-        self.list.push((source, [None; 2]));
-        self.table.insert_unique(Self::spread(hash), (hash, number), |&(hash, _)| Self::spread(hash));
-        number
-    }
+struct Piece {
+    thread: usize,
+    functions: Vec<TabledFunction>,
+    kept: Vec<(Stays, FileId, u32)>,
 }
 
 /// Personality routines, numbered as they are first named.
@@ -246,6 +225,20 @@ impl Personalities {
             list.len() as u32 - 1
         })
     }
+
+    /// Numbers the routines of a piece's functions, in the order of these. Returns the numbers by those that
+    /// the reader gave, which has this list.
+    fn of_piece(&mut self, piece: &Piece, routines: &[(PersonalityKey, PersonalityOf)]) -> Vec<u32> {
+        let mut number_of = vec![u32::MAX; routines.len()];
+        for own in piece.functions.iter().filter_map(|function| function.personality) {
+            let number = &mut number_of[own as usize];
+            if *number == u32::MAX {
+                let (key, of) = routines[own as usize];
+                *number = self.number(key, of);
+            }
+        }
+        number_of
+    }
 }
 
 /// Encodes the FDEs of live functions. `replaces` says whether they then leave `.eh_frame`. `None`: no FDE is
@@ -256,19 +249,27 @@ pub fn choose<T: Target>(
     frames: &Frames<'_, T::E>,
     replaces: bool,
 ) -> Option<UnwindTable> {
+    let readers = (0..rayon_core::current_num_threads()).map(|_| Mutex::new(Reader::new::<T>()));
+    let readers: Vec<Mutex<Reader<'_>>> = readers.collect();
     let files: Vec<(usize, &FileFrames<'_, T::E>)> = frames.files.iter().enumerate().collect();
-    let parts: Vec<Part<'_>> =
-        files.par_iter().with_min_len(BATCH).fold_pieces(Part::new::<T>, |part, &(file, frames)| {
-            part.add_file(link, sections, FileId::from_index(file), frames);
+    let pieces =
+        files.par_iter().with_min_len(BATCH).fold_pieces(Piece::default, |piece, &(file, frames)| {
+            // No other thread asks for it.
+            piece.thread = rayon_core::current_thread_index().unwrap_or(0);
+            let mut reader = readers[piece.thread].lock().unwrap_or_else(PoisonError::into_inner);
+            reader.read_file(link, sections, FileId::from_index(file), frames, piece);
         });
-    let (part, mut evidence) = join(parts)?;
-    let Part { mut builder, functions, personalities, kept, .. } = part;
-    let fitting = builder.fit();
-    let Ok(shapes) = WholeShapes::new(builder) else {
+    let readers =
+        readers.into_iter().map(|reader| reader.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let (mut all, mut evidence) = join(readers.collect(), pieces)?;
+    let fitting = all.collected.fit();
+    let All { collected, functions, mut personalities, kept } = all;
+    let Ok(shapes) = WholeShapes::new(collected) else {
         link.sink.report(too_many_ways());
         return None;
     };
-    let personalities = personalities.list.into_iter().map(|(_, of)| of).take(MAX_PERSONALITIES).collect();
+    let has_unnamed = personalities.len() > MAX_PERSONALITIES;
+    personalities.truncate(MAX_PERSONALITIES);
     let mut table = UnwindTable {
         functions,
         of_file: Vec::new(),
@@ -284,27 +285,55 @@ pub fn choose<T: Target>(
         table.renumber(&numbers);
         evidence.renumber(&numbers);
     }
-    let is_named = |number: u32| (number as usize) < MAX_PERSONALITIES;
-    table.leave(&Stays::Personality, |function| !function.personality.is_none_or(is_named));
+    if has_unnamed {
+        let is_named = |number: u32| (number as usize) < MAX_PERSONALITIES;
+        table.leave(&Stays::Personality, |function| !function.personality.is_none_or(is_named));
+    }
     let wrong = evidence.wrong_shapes(&table.shapes);
-    table.leave(&Stays::Differs, |function| wrong.contains(&function.shape));
+    if !wrong.is_empty() {
+        table.leave(&Stays::Differs, |function| wrong.contains(&function.shape));
+    }
     table.index(frames);
     (!table.functions.is_empty()).then_some(table)
 }
 
-/// Joins the parts to one, and their rows to what the table is held against.
-fn join(parts: Vec<Part<'_>>) -> Option<(Part<'_>, Evidence)> {
-    let mut parts = parts.into_iter();
-    let (mut all, mut evidence) = (parts.next()?, Evidence::default());
-    let (encoded, rows) = (mem::take(&mut all.encoded), all.states.take_rows());
-    let own = 0..encoded.len() as u32;
-    evidence.add(encoded, rows, own.map(ShapeId));
-    for mut part in parts {
-        let (encoded, rows) = (mem::take(&mut part.encoded), part.states.take_rows());
-        let shape_of = all.append(part);
-        evidence.add(encoded, rows, shape_of.into_iter());
+/// The functions of all objects.
+struct All {
+    collected: Collected,
+    functions: Vec<TabledFunction>,
+    personalities: Vec<PersonalityOf>,
+    kept: Vec<(Stays, FileId, u32)>,
+}
+
+/// Joins the pieces to one, and the rows of all readers to what the table is held against.
+fn join(readers: Vec<Reader<'_>>, mut pieces: Vec<Piece>) -> Option<(All, Evidence)> {
+    // What only served reading is much memory, so all threads give it back.
+    let readers = readers.into_par_iter().map(Reader::done).collect();
+    let (mut builders, mut rows, mut routines) = (Vec::new(), Vec::new(), Vec::new());
+    for Done { builder, encoded, rows: numbers, personalities } in readers {
+        builders.push(builder);
+        rows.push((encoded, numbers));
+        routines.push(personalities);
     }
-    Some((all, evidence))
+    let uses =
+        pieces.iter().flat_map(|piece| piece.functions.iter().map(|function| (piece.thread, function.shape)));
+    let Joined { collected, numbers, origins } = compact::join(&builders, uses, &AllThreads)?;
+    let mut personalities = Personalities::default();
+    let number_of: Vec<Vec<u32>> =
+        pieces.iter().map(|piece| personalities.of_piece(piece, &routines[piece.thread])).collect();
+    pieces.par_iter_mut().zip(&number_of).for_each(|(piece, number_of)| {
+        for function in &mut piece.functions {
+            function.shape = numbers[piece.thread][function.shape.0 as usize];
+            function.personality = function.personality.map(|number| number_of[number as usize]);
+        }
+    });
+    let tables: Vec<&[TabledFunction]> = pieces.iter().map(|piece| piece.functions.as_slice()).collect();
+    let any = tables.iter().find_map(|table| table.first()).copied();
+    let functions = any.map_or_else(Vec::new, |any| rows::joined(&tables, 0, any));
+    let kept = pieces.into_iter().flat_map(|piece| piece.kept).collect();
+    let personalities = personalities.list.into_iter().map(|(_, of)| of).collect();
+    let evidence = Evidence::new(rows, &numbers, &origins);
+    Some((All { collected, functions, personalities, kept }, evidence))
 }
 
 fn too_many_ways() -> Diagnostic {
@@ -334,7 +363,7 @@ impl UnwindTable {
     }
 
     /// Notes which functions belong to each object, and what their FDEs take, once they are settled.
-    fn index<E: ByteOrder>(&mut self, frames: &Frames<'_, E>) {
+    fn index<E: ByteOrder + Sync>(&mut self, frames: &Frames<'_, E>) {
         let mut first = 0;
         for file in 0..frames.files.len() {
             let end = self.functions.partition_point(|function| function.file.index() <= file) as u32;
@@ -344,11 +373,19 @@ impl UnwindTable {
         let size = |function: &TabledFunction| {
             u64::from(frames.files[function.file.index()].fdes[function.fde as usize].size)
         };
-        self.replaced = self.functions.iter().map(size).sum();
+        self.replaced = self.functions.par_iter().with_min_len(FUNCTIONS).map(size).sum();
     }
 }
 
-impl<'a> Part<'a> {
+/// What a reader leaves.
+struct Done {
+    builder: Builder,
+    encoded: EncodedRows,
+    rows: CfiRows,
+    personalities: Vec<(PersonalityKey, PersonalityOf)>,
+}
+
+impl<'a> Reader<'a> {
     fn new<T: Target>() -> Self {
         Self {
             builder: Builder::whole(T::SFRAME_ABI),
@@ -356,33 +393,23 @@ impl<'a> Part<'a> {
             function: NumberedFunction::default(),
             sources: Sources::default(),
             encoded: EncodedRows::default(),
-            functions: Vec::new(),
             personalities: Personalities::default(),
-            kept: Vec::new(),
         }
     }
 
-    /// Adds the functions of later objects. Returns the numbers of their shapes, by those in `later`.
-    fn append(&mut self, later: Part<'_>) -> Vec<ShapeId> {
-        let shape_of = self.builder.append(&later.builder);
-        let routines = later.personalities.list.into_iter();
-        let number_of: Vec<u32> = routines.map(|(key, of)| self.personalities.number(key, of)).collect();
-        self.functions.extend(later.functions.into_iter().map(|function| TabledFunction {
-            shape: shape_of[function.shape.0 as usize],
-            personality: function.personality.map(|number| number_of[number as usize]),
-            ..function
-        }));
-        self.kept.extend(later.kept);
-        shape_of
+    fn done(self) -> Done {
+        let Self { builder, mut states, encoded, personalities, .. } = self;
+        Done { builder, encoded, rows: states.take_rows(), personalities: personalities.list }
     }
 
-    /// Adds the functions of an object.
-    fn add_file<T: Target>(
+    /// Adds the functions of an object to a piece.
+    fn read_file<T: Target>(
         &mut self,
         link: &Resolved<'_, T>,
         sections: &SectionStates,
         file: FileId,
         frames: &FileFrames<'a, T::E>,
+        piece: &mut Piece,
     ) {
         for section in &frames.sections {
             let mut reader = CfiReader::new(T::SFRAME_ABI, section.bytes, 0);
@@ -392,16 +419,16 @@ impl<'a> Part<'a> {
                 if !is_live(sections, fde) || fde.is_empty {
                     continue;
                 }
-                match self.add(link, (file, row), (frames, section), fde, &mut reader) {
-                    Ok(function) => self.functions.push(function),
-                    Err(reason) => self.kept.push((reason, file, row)),
+                match self.read(link, (file, row), (frames, section), fde, &mut reader) {
+                    Ok(function) => piece.functions.push(function),
+                    Err(reason) => piece.kept.push((reason, file, row)),
                 }
             }
         }
     }
 
-    /// Adds the function of an FDE, which is the row `row` of a file.
-    fn add<T: Target>(
+    /// The function of an FDE, which is the row `row` of a file.
+    fn read<T: Target>(
         &mut self,
         link: &Resolved<'_, T>,
         (file, row): (FileId, u32),
@@ -413,12 +440,13 @@ impl<'a> Part<'a> {
             return Err(Stays::NoCode);
         }
         let head = reader.head(fde.offset as usize).map_err(Stays::Says)?.ok_or(Stays::Relocations)?;
-        if head.source.size > link.input_size(fde.function) {
+        // One that has a single entry ends at the next function, if it is too long.
+        let has_more_entries = head.source.size > u64::from(compact::MAX_BYTES);
+        if has_more_entries && head.source.size > link.input_size(fde.function) {
             return Err(Stays::BeyondSection);
         }
-        let hash = Sources::hash(&head.source);
-        let known = self.sources.find(hash, &head.source);
-        if known.is_none() {
+        let found = self.sources.find(&head.source);
+        if !found.is_known() {
             self.states.read(&head, &mut self.function).map_err(Stays::Says)?;
         }
         let own = &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize];
@@ -431,27 +459,20 @@ impl<'a> Part<'a> {
             Some(pointer) => Some(self.personality(link, file, section, fde, &pointer)?),
             None => None,
         };
-        let shape = known.and_then(|known| self.sources.list[known as usize].1[usize::from(has_lsda)]);
-        let shape = match shape {
+        let shape = match found.shape(has_lsda) {
             Some(shape) => shape,
-            None => self.shape(&head, has_lsda, known, hash)?,
+            None => self.shape(&head, has_lsda, found)?,
         };
         let size = u32::try_from(head.source.size).map_err(|_| Stays::Says(CfiReason::Size))?;
         let instructions = head.instructions_size() as u32;
         Ok(TabledFunction { file, fde: row, shape, personality, size, instructions })
     }
 
-    /// The shape of an FDE of which none is known yet. If the source is not known either, with this hash, the
-    /// function is read already.
-    fn shape(
-        &mut self,
-        head: &CfiHead<'a>,
-        has_lsda: bool,
-        source: Option<u32>,
-        hash: u32,
-    ) -> Result<ShapeId, Stays> {
+    /// The shape of an FDE of which none is known yet. If nothing is known of its source, the function was
+    /// read just now.
+    fn shape(&mut self, head: &CfiHead<'a>, has_lsda: bool, found: Found) -> Result<ShapeId, Stays> {
         let Self { states, function, builder, sources, encoded, .. } = self;
-        if source.is_some() {
+        if found.is_known() {
             states.read(head, function).map_err(Stays::Says)?;
         }
         if !has_lsda {
@@ -459,8 +480,7 @@ impl<'a> Part<'a> {
         }
         let shape = builder.add_whole(function, states.rows()).map_err(|_| Stays::NoForm)?;
         encoded.note(shape, function);
-        let source = source.unwrap_or_else(|| sources.add(hash, head.source));
-        sources.list[source as usize].1[usize::from(has_lsda)] = Some(shape);
+        sources.learn(found, &head.source, has_lsda, shape);
         Ok(shape)
     }
 
@@ -527,10 +547,4 @@ fn is_fixed<T: Target>(link: &Inputs<'_, T>, pointer: &Pointer, relocation: &Rel
     T::reloc_info(relocation.kind()).is_some_and(|info| {
         info.expr == RelocExpr::Symbol && info.base == base && usize::from(info.size) == width
     })
-}
-
-/// Whether a function of the table has language-specific data.
-pub fn has_lsda<E: ByteOrder>(frames: &FileFrames<'_, E>, function: &TabledFunction) -> bool {
-    let fde = &frames.fdes[function.fde as usize];
-    fde.end_relocation - fde.first_relocation > 1
 }

@@ -13,10 +13,11 @@ use crate::cli::{Config, SFrameIndex};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::phase::{Geometry, Inputs, Placed};
+use crate::rows::AllThreads;
 use crate::sframe::collect::{Chosen, Compact, Table};
 use hashbrown::HashMap;
 use parallel::IntoParallel;
-use sframe_format::compact::{Builder, Pages, ShapeId};
+use sframe_format::compact::{Builder, Joined, Pages, ShapeId, join};
 use sframe_format::write::{Encoder, FunctionId};
 use sframe_format::{Blob, ErrorKind};
 use std::ops::Range;
@@ -41,23 +42,20 @@ pub fn of_table(table: &Table) -> Result<Compact, String> {
     table.encoder.write_relocatable(&[], false, &mut rows).map_err(malformed)?;
     let blob = Blob::parse(&rows, 0).map_err(malformed)?;
     let count = table.functions.len() as u32;
-    // The number of blocks may depend on the number of threads: `append` numbers shapes by first use, so the
-    // result does not.
+    // The number of blocks may depend on the number of threads: what is joined has its numbers by first use,
+    // so the result does not.
     let size = BLOCK.max(count.div_ceil(rayon_core::current_num_threads() as u32));
-    let blocks = (0..count.div_ceil(size)).into_par_iter().map(|block| {
+    let blocks = (0..count.div_ceil(size).max(1)).into_par_iter().map(|block| {
         let functions = block * size..count.min((block + 1) * size);
         of_functions(&table.encoder, &blob, functions)
     });
     let blocks: Result<Vec<_>, String> = blocks.collect().into_iter().collect();
-    let mut blocks = blocks?.into_iter();
-    let empty = || (Builder::new(table.encoder.options().abi), Vec::new());
-    let (mut builder, mut shapes_of) = blocks.next().unwrap_or_else(empty);
-    shapes_of.reserve(count as usize - shapes_of.len());
-    for (block, shapes) in blocks {
-        let number = builder.append(&block);
-        shapes_of.extend(shapes.into_iter().map(|ShapeId(shape)| number[shape as usize]));
-    }
-    let shapes = builder.finish().map_err(|reason| reason.to_string())?;
+    let (builders, own): (Vec<_>, Vec<_>) = blocks?.into_iter().unzip();
+    let uses = || (0..).zip(&own).flat_map(|(block, own)| own.iter().map(move |&own| (block, own)));
+    let joined = join(&builders, uses(), &AllThreads).ok_or("there is no block of functions")?;
+    let Joined { collected, numbers, .. } = joined;
+    let shapes_of: Vec<ShapeId> = uses().map(|(block, own)| numbers[block][own.0 as usize]).collect();
+    let shapes = collected.finish().map_err(|reason| reason.to_string())?;
     let entries = shapes_of.iter().map(|&shape| shapes.entries(shape)).sum();
     Ok(Compact { shapes, shapes_of, entries })
 }

@@ -39,6 +39,8 @@ struct FdeHead<E: ByteOrder> {
 const FDE_HEAD: usize = 24;
 /// The number of FDEs that one job writes.
 const FDES_PER_JOB: usize = 1 << 13;
+/// The least number of objects whose CIEs one job looks for.
+const FILES_PER_JOB: usize = 32;
 
 /// `.debug_frame`.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
@@ -86,15 +88,16 @@ impl<'r> Plan<'r> {
     /// `None`: no FDE left `.eh_frame`.
     fn new<T: Target>(link: &'r Live<'_, T>) -> Option<Self> {
         let table = link.unwind_table.as_ref().filter(|table| table.replaces)?;
+        let files = (0..link.frames.files.len()).into_par_iter().with_min_len(FILES_PER_JOB);
+        let used: Vec<UsedCies> =
+            files.map(|file| UsedCies::new(link, table, FileId::from_index(file))).collect();
         let (cies, cie_of) = (Vec::new(), HashMap::new());
         let mut plan = Self { table, cies, cie_of, cies_size: 0, size: 0 };
         let mut offsets: HashMap<CieKey<'r>, u64> = HashMap::new();
-        let mut last = None;
-        for function in &table.functions {
-            plan.size += fde_size(function);
-            let cie = (function.file, cie_row(link, function));
-            if last.replace(cie) != Some(cie) && !plan.cie_of.contains_key(&cie) {
-                plan.add_cie(link, cie, function, &mut offsets);
+        for (file, used) in used.iter().enumerate() {
+            plan.size += used.fdes_size;
+            for &(cie, function) in &used.cies {
+                plan.add_cie(link, (FileId::from_index(file), cie), &table.functions[function], &mut offsets);
             }
         }
         plan.size += plan.cies_size;
@@ -145,6 +148,33 @@ impl<'r> Plan<'r> {
                 }
             });
         });
+    }
+}
+
+/// What an object has for the section.
+struct UsedCies {
+    /// Bytes of its FDEs in the section.
+    fdes_size: u64,
+    /// The rows of their CIEs, each with the place of the first function in the table that has it.
+    cies: Vec<(u32, usize)>,
+}
+
+impl UsedCies {
+    fn new<T: Target>(link: &Live<'_, T>, table: &UnwindTable, file: FileId) -> Self {
+        let functions = table.rows_of(file);
+        let fdes_size = table.functions[functions.clone()].iter().map(fde_size).sum();
+        let mut cies: Vec<(u32, usize)> = Vec::new();
+        for place in functions {
+            let cie = cie_row(link, &table.functions[place]);
+            // FDEs of one CIE follow each other.
+            if cies.last().is_none_or(|&(last, _)| last != cie) {
+                cies.push((cie, place));
+            }
+        }
+        cies.sort_unstable();
+        cies.dedup_by_key(|&mut (cie, _)| cie);
+        cies.sort_unstable_by_key(|&(_, place)| place);
+        Self { fdes_size, cies }
     }
 }
 

@@ -9,9 +9,9 @@ use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
 use crate::cli::UnwindTableMode;
 use crate::diag::{Code, Diagnostic};
-use crate::elf::consts as elf;
+use crate::elf::{Rela, consts as elf};
 use crate::frames::UnwindTable;
-use crate::frames::unwind_table::{PersonalityOf, TabledFunction, has_lsda};
+use crate::frames::unwind_table::{PersonalityOf, TabledFunction};
 use crate::phase::{Inputs, Located};
 use crate::relocs::address::{of_synthetic, target};
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
@@ -20,6 +20,9 @@ use sframe_format::compact::{Pages, Personality, PlacedFunction, PlacedHandler, 
 
 /// How functions are aligned, for a first estimate of the size.
 const ALIGNMENT: u64 = 16;
+
+/// The address of code that is not in the output. No function is there: it would have no second byte.
+const NOWHERE: u64 = u64::MAX;
 
 /// `.sframe_unwind`.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
@@ -103,35 +106,52 @@ fn encode<T: Target>(
     table: &UnwindTable,
     address: u64,
 ) -> Result<Vec<u8>, sframe_format::Error> {
-    let placed = table.functions.par_iter().filter_map(|function| place(link, function));
-    let mut placed: Vec<PlacedFunction> = placed.collect();
-    // Mostly, functions lie in the order of their objects. Of two at one address, the first counts, as in
-    // `.eh_frame_hdr`.
-    if !placed.is_sorted_by_key(|function| function.address) {
-        placed.par_sort_by_key(|function| function.address);
-    }
-    placed.dedup_by_key(|function| function.address);
+    let order = by_address(link, table);
+    let placed = order.par_iter().map(|&(address, at)| place(link, address, &table.functions[at]));
+    let placed: Vec<PlacedFunction> = placed.collect();
     let personalities: Vec<Personality> =
         table.personalities.iter().map(|personality| routine(link, personality)).collect();
     table.shapes.to_bytes(address, &personalities, &placed)
 }
 
-/// A function with its addresses.
-fn place<T: Target>(link: &Located<'_, T>, function: &TabledFunction) -> Option<PlacedFunction> {
+/// The functions that are in the output: addresses, which ascend, and places in the table.
+fn by_address<T: Target>(link: &Located<'_, T>, table: &UnwindTable) -> Vec<(u64, usize)> {
+    let functions = table.functions.par_iter().enumerate();
+    let placed = functions.map(|(place, function)| {
+        let address = code_address(link, function.file, relocations_of(link, function));
+        (address.unwrap_or(NOWHERE), place)
+    });
+    let mut placed: Vec<(u64, usize)> = placed.collect();
+    // Mostly, functions lie in the order of their objects.
+    if !placed.is_sorted() {
+        placed.par_sort_unstable();
+    }
+    placed.truncate(placed.partition_point(|&(address, _)| address < NOWHERE));
+    // Of two at one address, the first counts, as in `.eh_frame_hdr`.
+    placed.dedup_by_key(|&mut (address, _)| address);
+    placed
+}
+
+/// The relocations of a function's FDE.
+fn relocations_of<'r, T: Target>(link: &'r Located<'_, T>, function: &TabledFunction) -> &'r [Rela<T::E>] {
     let frames = &link.frames.files[function.file.index()];
     let fde = &frames.fdes[function.fde as usize];
     let section = frames.section_of_fde(function.fde);
-    let relocations = &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize];
-    let address = code_address(link, function.file, relocations)?;
+    &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize]
+}
+
+/// A function at its address.
+fn place<T: Target>(link: &Located<'_, T>, address: u64, function: &TabledFunction) -> PlacedFunction {
     let handler = function.personality.map(|personality| {
-        let lsda = relocations.get(1).filter(|_| has_lsda(frames, function)).map(|relocation| {
+        // The first relocation is that of the code.
+        let lsda = relocations_of(link, function).get(1).map(|relocation| {
             let object = &link.objects[function.file.index()];
             let index = relocation.symbol();
             target(link, object, index, object.symbol_id(index), relocation.r_addend.get())
         });
         PlacedHandler { personality, lsda }
     });
-    Some(PlacedFunction { address, shape: function.shape, handler })
+    PlacedFunction { address, shape: function.shape, handler }
 }
 
 /// The address of a personality routine, or of a pointer to it.

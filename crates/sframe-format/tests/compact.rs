@@ -3,7 +3,9 @@
 mod common;
 
 use proptest::prelude::*;
-use sframe_format::compact::{Builder, CompactTable, HEADER_SIZE, Pages, write_table};
+use sframe_format::compact::{
+    Builder, CompactTable, HEADER_SIZE, InTurn, Joined, Pages, Shapes, join, write_table,
+};
 use sframe_format::convert::convert;
 use sframe_format::write::{Function, Options, write_sorted};
 use sframe_format::{
@@ -61,14 +63,18 @@ fn assert_parts_make_the_same(abi: Abi, bytes: &[u8]) {
         .map(|fde| (fde.address, whole.add(&Function::read(&blob, fde).unwrap()).unwrap()))
         .collect();
     let (first, second) = fdes.split_at(fdes.len() / 2);
-    let [mut builder, mut other] = [(); 2].map(|()| Builder::new(abi));
-    let mut parts: Vec<_> =
-        first.iter().map(|fde| (fde.address, builder.add_encoded(&blob, fde).unwrap().unwrap())).collect();
-    let others: Vec<_> = second.iter().map(|fde| other.add_encoded(&blob, fde).unwrap().unwrap()).collect();
-    let numbers = builder.append(&other);
-    parts.extend(second.iter().zip(others).map(|(fde, shape)| (fde.address, numbers[shape.0 as usize])));
-    let table = |builder: Builder, functions| builder.finish().unwrap().to_bytes(ADDRESS, functions).unwrap();
-    assert!(table(whole, &decoded) == table(builder, &parts), "the parts make another table");
+    let (mut builders, mut uses) = (Vec::new(), Vec::new());
+    for (part, half) in [first, second].into_iter().enumerate() {
+        let mut builder = Builder::new(abi);
+        uses.extend(half.iter().map(|fde| (part, builder.add_encoded(&blob, fde).unwrap().unwrap())));
+        builders.push(builder);
+    }
+    let Joined { collected, numbers, .. } = join(&builders, uses.iter().copied(), &InTurn).unwrap();
+    let shapes = uses.iter().map(|&(part, own)| numbers[part][own.0 as usize]);
+    let parts: Vec<_> = fdes.iter().map(|fde| fde.address).zip(shapes).collect();
+    let table = |shapes: Shapes, functions| shapes.to_bytes(ADDRESS, functions).unwrap();
+    let whole = table(whole.finish().unwrap(), &decoded);
+    assert!(whole == table(collected.finish().unwrap(), &parts), "the parts make another table");
 }
 
 fn rules(cfa: i64, fp: Option<i32>) -> Rules {

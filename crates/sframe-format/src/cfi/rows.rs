@@ -38,8 +38,8 @@ pub struct NumberedFunction {
 }
 
 impl NumberedFunction {
-    /// The number of what a row depends on beside itself: less than [`CfiRows::KINDS`].
-    pub(crate) fn kind(&self) -> usize {
+    /// The number of what the meaning of a row depends on beside the row: less than 4.
+    pub fn kind(&self) -> usize {
         usize::from(self.signal) | usize::from(self.key_b) << 1
     }
 }

@@ -5,10 +5,14 @@
 
 use alloc::vec::Vec;
 
-use super::build::{Builder, FULL, NO_ROW, Pages, RowRules, ShapeId, Shapes, number};
+use super::build::{Builder, FULL};
+use super::collected::Collected;
 use super::entries::Entries;
 use super::forms::Form;
+use super::functions::ShapeId;
 use super::handlers::{MOST_ROUTINE, RANK, ROUTINE_SHIFT, WIDE};
+use super::row_rules::{NO_ROW, RowRules, number};
+use super::write::{Pages, Shapes};
 use super::{Handler, MAX_PERSONALITIES, Personality, WHOLE_VERSION, WholeHeader};
 use crate::abi::Abi;
 use crate::cfi::{CfiFunction, CfiRow, CfiRows, NumberedFunction, Saved};
@@ -60,7 +64,7 @@ impl Builder {
                 self.rows.push((start, number));
             }
         }
-        self.pieces.clear();
+        self.stretches.clear();
         self.add_pieces(function.size);
         Ok(self.take())
     }
@@ -145,8 +149,8 @@ impl WholeShapes {
     ///
     /// # Errors
     /// There are more steps, rules, layouts or bytes of shapes than a table can hold.
-    pub fn new(builder: Builder) -> Result<Self, Inexpressible> {
-        builder.finish().map(Self)
+    pub fn new(collected: impl Into<Collected>) -> Result<Self, Inexpressible> {
+        collected.into().finish().map(Self)
     }
 
     /// Size in bytes of a table of these functions, given by their shapes and whether they have handlers, if
@@ -336,7 +340,8 @@ pub fn write_whole_table(
         places.push(place);
         placed.push(PlacedFunction { address: *start, shape, handler });
     }
-    if let Some(numbers) = builder.fit() {
+    let mut collected = Collected::from(builder);
+    if let Some(numbers) = collected.fit() {
         let full = Inexpressible { row: None, reason: Reason::SectionFull };
         let number = |function: &PlacedFunction| numbers[function.shape.0 as usize];
         let out = places.iter().zip(&placed).filter(|(_, function)| number(function).is_none());
@@ -344,6 +349,6 @@ pub fn write_whole_table(
         left_out.sort_by_key(|&(place, _)| place);
         placed.retain_mut(|function| number(function).map(|shape| function.shape = shape).is_some());
     }
-    let shapes = WholeShapes::new(builder).map_err(|_| FULL)?;
+    let shapes = WholeShapes::new(collected).map_err(|_| FULL)?;
     Ok(Written { bytes: shapes.to_bytes(address, &personalities, &placed)?, left_out })
 }

@@ -16,6 +16,8 @@ pub struct Comparison<'data> {
     view: View<'data>,
     /// The rules by number. `None`: a stretch without a row.
     rules: Vec<Option<Rule>>,
+    /// A bit for each entry: whether it continues a function.
+    continues: Vec<u64>,
 }
 
 /// A rule of the table.
@@ -57,7 +59,19 @@ impl<'data> Comparison<'data> {
             Ok(Some(Rule { row: found.row(view.header.abi), flags }))
         };
         let rules = (0..view.header.rules).map(rule).collect::<Result<_, Error>>()?;
-        Ok(Some(Self { view, rules }))
+        let mut continues = alloc::vec![0; view.header.entries.div_ceil(64) as usize];
+        for entry in view.continuing() {
+            if let Some(word) = continues.get_mut(entry as usize / 64) {
+                *word |= 1 << (entry % 64);
+            }
+        }
+        Ok(Some(Self { view, rules, continues }))
+    }
+
+    /// The entry at which the function of an entry starts.
+    fn first_of(&self, entry: u32) -> Result<u32, Error> {
+        let word = self.continues.get(entry as usize / 64).copied().unwrap_or(0);
+        if word >> (entry % 64) & 1 == 0 { Ok(entry) } else { self.view.first_of(entry) }
     }
 
     /// Whether the table says of each address of the function at `address` what `function` says, and nothing
@@ -77,9 +91,11 @@ impl<'data> Comparison<'data> {
             return Ok(false);
         };
         let (first, mut entry, mut end) = (place.entry, place.entry, 0u32);
-        if self.view.first_of(first)? != first {
+        if self.first_of(first)? != first {
             return Ok(false);
         }
+        // The entries that start in the page of the first one need no search.
+        let page = place.page_start(address);
         let mut expected = Expected { function, rows, agreed, row: None, next: 0 };
         loop {
             let start = end;
@@ -97,8 +113,12 @@ impl<'data> Comparison<'data> {
             }
             entry += 1;
             let exists = entry < self.view.header.entries;
-            let goes_on = exists && self.view.first_of(entry)? == first;
-            let next = if exists { self.view.address_of(entry).unwrap_or(0) } else { u64::MAX };
+            let goes_on = exists && self.first_of(entry)? == first;
+            let next = match exists {
+                true if entry < place.end => page.wrapping_add(self.view.start(entry).into()),
+                true => self.view.address_of(entry).unwrap_or(0),
+                false => u64::MAX,
+            };
             let behind = address.saturating_add(end.into());
             if !goes_on {
                 return Ok(end == function.size && next >= behind);

@@ -1,6 +1,8 @@
 //! Adds functions of a blob to a [`Builder`].
 
-use super::build::{Builder, NO_ROW, RowRules, ShapeId};
+use super::build::Builder;
+use super::functions::ShapeId;
+use super::row_rules::{NO_ROW, RowRules};
 use crate::blob::Blob;
 use crate::error::Error;
 use crate::fde::Fde;
@@ -20,7 +22,7 @@ impl Builder {
         fde: &Fde,
     ) -> Result<Result<ShapeId, Inexpressible>, Error> {
         if self.read_encoded(blob, fde).is_some() {
-            self.pieces.clear();
+            self.stretches.clear();
             self.add_pieces(fde.size);
             return Ok(Ok(self.take()));
         }
@@ -52,7 +54,7 @@ impl Builder {
             }
             least = fre.start + 1;
             let number =
-                |found: UnwindRules| Some(super::build::number(rules, numbers, RowRules::plain(found)));
+                |found: UnwindRules| Some(super::row_rules::number(rules, numbers, RowRules::plain(found)));
             let number = decoded.number(blob, &attributes, &fre, number)?;
             if rows.last().is_none_or(|&(_, last)| last != number) {
                 rows.push((fre.start, number));

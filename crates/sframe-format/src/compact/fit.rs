@@ -6,13 +6,16 @@
 
 use alloc::vec::Vec;
 
-use super::build::{Builder, NO_ROW, RowRules, ShapeId, number, pairs_of, runs_of};
+use super::build::Builder;
+use super::collected::{Collected, pairs_of, runs_of};
+use super::functions::{ShapeId, Stretch};
+use super::row_rules::{NO_ROW, RowRules, number};
 use super::shape::{COVERED_BITS, ENDS};
 
 /// Bytes of layouts that every table has room for. Places of layouts take two bytes.
 const ROOM: usize = 1 << 16;
 
-impl Builder {
+impl Collected {
     /// Leaves out functions of version 2 until the layouts of the others have room, first those that need
     /// most. Returns the new numbers of functions by their old ones: `None` for those that were left out.
     /// If all have room, nothing changes, and there is nothing to return.
@@ -39,16 +42,16 @@ impl Builder {
             new.into_iter().for_each(|layout| has[layout as usize] = true);
             fits[function as usize] = true;
         }
-        let mut fitting = Self::whole(self.abi);
+        let mut fitting = Builder::whole(self.abi);
         let numbers = (0..functions).map(|function| fits[function as usize].then_some(function));
         let numbers = numbers.map(|function| Some(fitting.copy(self, function?))).collect();
-        *self = fitting;
+        *self = fitting.into();
         Some(numbers)
     }
 
     /// The numbers of the layouts that the rows of a function have.
     fn layouts_of(&self, function: u32) -> Vec<u32> {
-        let shapes = self.functions.get(function).chunks_exact(4).map(|piece| self.shapes.get(piece[1]));
+        let shapes = self.functions.get(function).map(|stretch| self.shapes.get(stretch.shape));
         let steps = shapes.flat_map(runs_of).flat_map(|&run| self.runs.get(run));
         let rules = steps.filter_map(|step| (step >> COVERED_BITS).checked_sub(1));
         let mut layouts: Vec<u32> = rules.map(|rule| self.rules[rule as usize].layout).collect();
@@ -56,12 +59,14 @@ impl Builder {
         layouts.dedup();
         layouts
     }
+}
 
-    /// Adds a function of another builder, and nothing that it does not need.
-    fn copy(&mut self, other: &Self, function: u32) -> ShapeId {
-        let mut pieces = Vec::new();
-        for piece in other.functions.get(function).chunks_exact(4) {
-            let shape = other.shapes.get(piece[1]);
+impl Builder {
+    /// Adds a function that was collected, and nothing that it does not need.
+    fn copy(&mut self, other: &Collected, function: u32) -> ShapeId {
+        self.stretches.clear();
+        for stretch in other.functions.get(function) {
+            let shape = other.shapes.get(stretch.shape);
             let pairs = pairs_of(shape);
             let mut copied = shape[..shape.len() - pairs.len()].to_vec();
             for pair in pairs.chunks_exact(2) {
@@ -70,16 +75,14 @@ impl Builder {
                     let rule = self.copy_rule(other, step >> COVERED_BITS);
                     self.run.push(rule << COVERED_BITS | step & ENDS);
                 }
-                copied.extend([self.take_run(), pair[1]]);
+                copied.extend([self.runs.intern(&self.run).0, pair[1]]);
             }
-            self.shape = copied;
-            pieces.extend([piece[0], self.take_shape(), piece[2], piece[3]]);
+            self.stretches.push(Stretch { shape: self.shapes.intern(&copied).0, ..stretch });
         }
-        self.pieces = pieces;
         self.take()
     }
 
-    fn copy_rule(&mut self, other: &Self, rule: u32) -> u32 {
+    fn copy_rule(&mut self, other: &Collected, rule: u32) -> u32 {
         let Some(place) = rule.checked_sub(1) else { return NO_ROW };
         let RowRules { rules, layout } = other.rules[place as usize];
         let layout = self.layouts.intern(other.layouts.get(layout)).0;
@@ -91,7 +94,7 @@ impl Builder {
 mod tests {
     use crate::abi::Abi;
     use crate::cfi::{CfiFunction, CfiRow, CfiRows, Saved};
-    use crate::compact::{Builder, ShapeId, WholeShapes};
+    use crate::compact::{Builder, Collected, ShapeId, WholeShapes};
     use alloc::vec::Vec;
 
     /// A function that saves a register in so many places, from the `first` on. Each layout has 8 bytes.
@@ -106,23 +109,24 @@ mod tests {
         CfiFunction { size: places, rows: (0..places).map(row).collect(), ..CfiFunction::default() }
     }
 
-    fn fitted(functions: &[CfiFunction]) -> (Builder, Option<Vec<Option<ShapeId>>>) {
+    fn fitted(functions: &[CfiFunction]) -> (Collected, Option<Vec<Option<ShapeId>>>) {
         let (mut builder, mut rows) = (Builder::whole(Abi::Amd64), CfiRows::default());
         for function in functions {
             builder.add_whole(&rows.numbered(function), &rows).expect("it has a form");
         }
-        let numbers = builder.fit();
-        (builder, numbers)
+        let mut collected = Collected::from(builder);
+        let numbers = collected.fit();
+        (collected, numbers)
     }
 
     #[test]
     fn functions_that_need_most_layouts_are_left_out() {
         let own = 8190;
         for (many, is_left) in [(1, false), (own, false), (own + 3, true), (9000, true)] {
-            let (builder, numbers) = fitted(&[function(0, many), function(20_000, 1), function(20_000, 2)]);
+            let (collected, numbers) = fitted(&[function(0, many), function(20_000, 1), function(20_000, 2)]);
             let is_out = numbers.map(|numbers| numbers.iter().map(Option::is_none).collect::<Vec<bool>>());
             assert_eq!(is_out, is_left.then(|| [true, false, false].into()), "{many}");
-            assert!(WholeShapes::new(builder).is_ok());
+            assert!(WholeShapes::new(collected).is_ok());
         }
     }
 
@@ -134,14 +138,14 @@ mod tests {
         assert_eq!(numbers, Some([None, Some(0), Some(1), Some(2), None].map(|it| it.map(ShapeId)).into()));
         let (alone, _) = fitted(&small);
         assert_eq!(alloc::format!("{:?}", fitting.rules), alloc::format!("{:?}", alone.rules));
-        let bytes = |builder: Builder| {
+        let bytes = |collected: Collected| {
             let placed = (0..3).map(|number| super::super::PlacedFunction {
                 address: u64::from(number) * 16,
                 shape: ShapeId(number),
                 handler: None,
             });
             let placed: Vec<_> = placed.collect();
-            WholeShapes::new(builder).unwrap().to_bytes(0, &[], &placed).unwrap()
+            WholeShapes::new(collected).unwrap().to_bytes(0, &[], &placed).unwrap()
         };
         assert_eq!(bytes(fitting), bytes(alone));
     }

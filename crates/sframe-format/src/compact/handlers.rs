@@ -56,6 +56,13 @@ impl View<'_> {
         Ok(first)
     }
 
+    /// The entries that continue a function.
+    #[cfg(feature = "alloc")]
+    pub(super) fn continuing(&self) -> impl Iterator<Item = u32> {
+        let all = 0..self.header.whole.continued as usize;
+        all.map(|number| self.u32(self.parts.continued + number * CONTINUED_SIZE))
+    }
+
     /// The page that an entry starts in.
     fn page_of(&self, entry: u32) -> Option<u32> {
         let pages = 0..self.header.pages as usize;

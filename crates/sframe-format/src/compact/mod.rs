@@ -53,13 +53,17 @@
 //! | `verify` | whether every rule of `COMPACT.md` is kept |
 //! | `verify_whole` | the same for what version 2 adds |
 //! | `compare` | whether a table of version 2 says what functions say |
-//! | `build`, `encoded`, `entries`, `intern` | the writer (feature `alloc`) |
+//! | `build`, `encoded`, `join` | the writer (feature `alloc`): functions that are collected |
+//! | `functions`, `intern`, `row_rules` | their numbers |
+//! | `collected`, `entries`, `write` | a table that is made of them |
 //! | `build_whole`, `fit`, `forms` | what the writer adds in version 2 |
 
 #[cfg(feature = "alloc")]
 mod build;
 #[cfg(feature = "alloc")]
 mod build_whole;
+#[cfg(feature = "alloc")]
+mod collected;
 #[cfg(feature = "alloc")]
 mod compare;
 #[cfg(feature = "alloc")]
@@ -70,17 +74,25 @@ mod entries;
 mod fit;
 #[cfg(feature = "alloc")]
 mod forms;
+#[cfg(feature = "alloc")]
+mod functions;
 mod handlers;
 #[cfg(feature = "alloc")]
 mod intern;
+#[cfg(feature = "alloc")]
+mod join;
 mod layout;
 mod look_up;
 mod pieces;
+#[cfg(feature = "alloc")]
+mod row_rules;
 mod rule;
 mod shape;
 mod verify;
 mod verify_whole;
 mod whole;
+#[cfg(feature = "alloc")]
+mod write;
 
 use core::ops::Deref;
 
@@ -89,16 +101,24 @@ use crate::endian::Endian;
 use crate::error::{Error, ErrorKind};
 
 #[cfg(feature = "alloc")]
-pub use build::{Builder, Pages, ShapeId, Shapes, Written, write_table};
+pub use build::{Builder, Written, write_table};
 #[cfg(feature = "alloc")]
 pub use build_whole::{PlacedFunction, PlacedHandler, WholeShapes, write_whole_table};
 #[cfg(feature = "alloc")]
+pub use collected::Collected;
+#[cfg(feature = "alloc")]
 pub use compare::{Agreed, Comparison};
+#[cfg(feature = "alloc")]
+pub use functions::ShapeId;
 pub use handlers::{Handler, Personality};
+#[cfg(feature = "alloc")]
+pub use join::{InTurn, Joined, SideBySide, join};
 pub use layout::SavedRegisters;
 pub use look_up::CompactMatch;
 pub use pieces::{Piece, PieceRow, Pieces, Summary, WholeRow};
 pub use whole::{WholeMatch, WholeRules};
+#[cfg(feature = "alloc")]
+pub use write::{Pages, Shapes};
 
 /// Name of the section that linkers write, for tables of version 1.
 pub const SECTION_NAME: &str = ".sframe_compact";

@@ -1,7 +1,5 @@
 //! An FDE before its rows are read: what a linker decides by, and what the rows depend on.
 
-use core::hash::{Hash, Hasher};
-
 use super::entries::{Cie, Fde, Frames, Pointer};
 use crate::abi::Register;
 
@@ -23,13 +21,13 @@ pub struct CfiHead<'data> {
 impl<'data> CfiHead<'data> {
     pub(super) fn new(frames: Frames<'data>, fde: Fde<'data>) -> Self {
         let Fde { cie, size, lsda, instructions, .. } = fde;
-        let source = CfiSource {
-            size,
+        let common = CfiCommon {
             alignments: (cie.code_alignment, cie.data_alignment),
             return_address: cie.return_address.0.into(),
             flags: [cie.signal, cie.key_b, cie.unusual],
-            instructions: [cie.instructions.slice(), instructions.slice()],
+            instructions: cie.instructions.slice(),
         };
+        let source = CfiSource { size, common, instructions: instructions.slice() };
         let Cie { personality, encoding, .. } = cie;
         Self { frames, fde, lsda: lsda.filter(|_| personality.is_some()), personality, encoding, source }
     }
@@ -45,16 +43,18 @@ impl<'data> CfiHead<'data> {
 pub struct CfiSource<'data> {
     /// Bytes of code.
     pub size: u64,
+    /// What its CIE says. A program has few different ones.
+    pub common: CfiCommon<'data>,
+    /// Its instructions.
+    pub instructions: &'data [u8],
+}
+
+/// What the rows of all FDEs of a CIE depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CfiCommon<'data> {
     alignments: (u64, i64),
     return_address: Register,
     /// Signal frame, key B, a rare augmentation.
     flags: [bool; 3],
-    instructions: [&'data [u8]; 2],
-}
-
-impl Hash for CfiSource<'_> {
-    /// Sources of few CIEs differ in the FDE's part.
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.size, self.instructions[1]).hash(state);
-    }
+    instructions: &'data [u8],
 }

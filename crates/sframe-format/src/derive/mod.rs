@@ -43,7 +43,7 @@ use search_table::Header;
 pub use cfi::{CfiEntry, CfiParts, CfiReader};
 pub use entries::Pointer;
 pub use fde_index::{FdeIndex, Scratch};
-pub use head::{CfiHead, CfiSource};
+pub use head::{CfiCommon, CfiHead, CfiSource};
 pub use project::Reason;
 pub use reason::CfiReason;
 pub use states::CfiStates;
