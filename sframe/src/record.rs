@@ -92,6 +92,7 @@ fn write_one(
 ) -> Result<(), Problem> {
     profile.events.clone_from(&recorded.events);
     profile.notes = recorded.statistics.coverage.notes();
+    profile.begun = Some(recorded.begun);
     let kept = if by_default { keep_earlier(PAGE) } else { "" };
     let summary = summary_of_all(&profile, recorded);
     write_all(plan, profile, &recorded.files, &recorded.statistics, &Kernel::running(), title)?;

@@ -38,6 +38,8 @@ pub struct Rotation {
     title: String,
     /// When the samples of the next file began, and its stamp.
     begun: Instant,
+    /// When the present file began, as people count time.
+    begun_at: SystemTime,
     stamp: (String, u32),
     naming: Option<Naming>,
     /// Processes that had ended then. Only that file has frames of theirs.
@@ -107,6 +109,7 @@ impl Rotation {
             output: output.clone(),
             title: title.to_owned(),
             begun: Instant::now(),
+            begun_at: SystemTime::now(),
             stamp: (stamp(SystemTime::now()), 1),
             naming: None,
             ended: Vec::new(),
@@ -166,7 +169,9 @@ impl Rotation {
     fn set_aside(&mut self, mut profile: Profile, statistics: Statistics, events: Vec<String>) {
         profile.events = events;
         profile.notes = statistics.coverage.notes();
-        let now = stamp(SystemTime::now());
+        let moment = SystemTime::now();
+        profile.begun = Some(std::mem::replace(&mut self.begun_at, moment));
+        let now = stamp(moment);
         let number = if now == self.stamp.0 { self.stamp.1 + 1 } else { 1 };
         let stamp = std::mem::replace(&mut self.stamp, (now, number));
         self.begun = self.when.next(self.begun, Instant::now());

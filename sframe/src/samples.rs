@@ -16,6 +16,7 @@ use stacks::write::Kept;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// What a file holds.
 pub enum Samples {
@@ -51,10 +52,17 @@ impl Samples {
         if Kept::begins(&bytes) {
             return Ok(Self::Kept(Box::new(Kept::read(&bytes).map_err(wrong)?)));
         }
+        // Most recordings do not say when they were made. They were written when they ended.
+        let ended =
+            std::fs::metadata(path).and_then(|data| data.modified()).unwrap_or_else(|_| SystemTime::now());
         if script::begins(&bytes) {
-            return Ok(Self::Kept(Box::new(script::read(&bytes, &name).map_err(wrong)?)));
+            let mut kept = script::read(&bytes, &name).map_err(wrong)?;
+            kept.profile.has_ended(ended);
+            return Ok(Self::Kept(Box::new(kept)));
         }
-        Ok(Self::Recorded(Box::new(unwind(bytes, settings, addresses, &name)?)))
+        let mut unwound = unwind(bytes, settings, addresses, &name)?;
+        unwound.profile.has_ended(ended);
+        Ok(Self::Recorded(Box::new(unwound)))
     }
 }
 
@@ -78,6 +86,8 @@ fn unwind(bytes: Bytes, settings: Settings, addresses: bool, name: &str) -> Resu
     let kernel = Kernel::of(recording.kernel_build_id(), session.kernel_reference().cloned());
     let (files, statistics) = session.finish(&mut take);
     profile.notes = statistics.coverage.notes();
+    let first = profile.rows.iter().filter_map(|row| row.time).min();
+    profile.begun = first.and_then(|first| recording.moment(first));
     let damage = recording.damage.as_ref().map(|damage| Problem::new(name, damage.to_string()));
     // The process ends soon, and the system frees its memory faster than destructors would.
     std::mem::forget(recording);

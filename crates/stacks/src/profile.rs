@@ -16,7 +16,7 @@ use hashbrown::hash_table::Entry;
 use hashbrown::{HashMap, HashTable};
 use sframe_format::Source;
 use std::hash::{BuildHasher, Hash};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 /// Stands for no stack: the caller of the outermost frame.
 pub const NONE: u32 = u32::MAX;
@@ -100,6 +100,9 @@ pub struct Profile {
     pub events: Vec<String>,
     /// How complete the samples are, for readers of the profile.
     pub notes: Vec<String>,
+    /// When the recording began, as people count time. `None`: nobody knows. The times of samples count from
+    /// another moment, mostly the machine's start.
+    pub begun: Option<SystemTime>,
 }
 
 impl Profile {
@@ -107,6 +110,13 @@ impl Profile {
     /// different addresses becomes two frames.
     pub fn new(keep_addresses: bool) -> Self {
         Self { keep_addresses, ..Self::default() }
+    }
+
+    /// Sets when the recording began, if nobody knows, by when it ended.
+    pub fn has_ended(&mut self, end: SystemTime) {
+        let times = || self.rows.iter().filter_map(|row| row.time);
+        let length = times().max().unwrap_or(0) - times().min().unwrap_or(0);
+        self.begun = self.begun.or_else(|| end.checked_sub(Duration::from_nanos(length)));
     }
 
     /// Whether addresses are kept.

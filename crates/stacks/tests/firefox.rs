@@ -6,7 +6,9 @@ use common::unwound::{Unwound, fixture};
 use common::{Writer, words};
 use serde_json::{Value, json};
 use stacks::named::Named;
-use stacks::write::{Format, write};
+use stacks::recording::Recording;
+use stacks::write::{Format, Kept, write};
+use std::time::{Duration, UNIX_EPOCH};
 
 fn profile(named: Named<'_>) -> Value {
     let mut bytes = Vec::new();
@@ -118,6 +120,43 @@ fn frames(thread: &Value, sample: usize) -> Vec<Frame> {
     }
     frames.reverse();
     frames
+}
+
+/// The profile starts when the recording began, not when it is written. If nobody knows, it had its length
+/// when its file was written.
+#[test]
+fn a_profile_starts_when_its_recording_began() {
+    let text = "prog 41/42 [001] 7.250000: 1 cpu-clock: \n\t 401080 leaf+0x10 (/bin/prog)\n\n\
+        prog 41/42 [001] 7.750000: 1 cpu-clock: \n\t 401080 leaf+0x10 (/bin/prog)\n";
+    let mut kept = stacks::script::read(text.as_bytes(), "perf.txt").unwrap();
+    let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+    kept.profile.has_ended(at(1_700_000_000));
+    let start = |kept: &Kept| profile(kept.named())["meta"]["startTime"].as_f64().unwrap();
+    assert_eq!(start(&kept), 1_699_999_999_500.0);
+    kept.profile.begun = Some(at(1_600_000_000));
+    kept.profile.has_ended(at(1_700_000_000));
+    assert_eq!(start(&kept), 1_600_000_000_000.0);
+    let mut bytes = Vec::new();
+    write(Format::Profile, kept.named(), &mut bytes).unwrap();
+    assert_eq!(start(&Kept::read(&bytes).unwrap()), 1_600_000_000_000.0);
+}
+
+/// `perf record -k CLOCK` says which moment by people's clock a time of samples is.
+#[test]
+fn times_of_samples_are_moments_if_the_recording_says_so() {
+    let mut writer = Writer::default();
+    writer.comm(7, "prog", true, 1);
+    let moment = |version: u32, time| {
+        let mut clocks = Writer::default();
+        let words = words(&[29, u64::from(version) | 1 << 32, 1_700_000_000_000_000_000, 5_000_000_000]);
+        clocks.record(80, 0, &words);
+        let recording = Recording::new([writer.pipe(), clocks.data].concat().into()).unwrap();
+        recording.moment(time).map(|moment| moment.duration_since(UNIX_EPOCH).unwrap().as_millis())
+    };
+    assert_eq!(moment(1, 7_000_000_000), Some(1_700_000_002_000));
+    assert_eq!(moment(1, 4_000_000_000), Some(1_699_999_999_000));
+    assert_eq!(moment(2, 7_000_000_000), None);
+    assert_eq!(Recording::new(writer.pipe().into()).unwrap().moment(7), None);
 }
 
 /// Lines, inlined functions and events are those of the samples.

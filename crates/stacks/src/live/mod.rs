@@ -47,6 +47,7 @@ pub use refusal::Refusal;
 pub use request::{Clock, NATIVE, Request, Target};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
+use std::time::SystemTime;
 use tables::no_thread;
 pub use unwinder::Told;
 
@@ -69,6 +70,8 @@ pub struct Recorded {
     pub in_kernel: Option<KernelReport>,
     /// The result of the command, if one was started: its exit status, or 128 plus the number of the signal.
     pub status: Option<i32>,
+    /// When the recording began.
+    pub begun: SystemTime,
 }
 
 /// Samples programs until they end, `stop` is set or the time is over. `in_kernel` unwinds the stacks that it
@@ -111,6 +114,6 @@ pub fn record(
     let ended = recorder.work.end()?;
     let (files, mut statistics) = session.finish(take);
     statistics.coverage.processor_time = ended.processor_time(&statistics);
-    let Ended { events, by_processor, smaller_copies, in_kernel, status, .. } = ended;
-    Ok(Recorded { files, statistics, events, by_processor, smaller_copies, in_kernel, status })
+    let Ended { events, by_processor, smaller_copies, in_kernel, status, begun, .. } = ended;
+    Ok(Recorded { files, statistics, events, by_processor, smaller_copies, in_kernel, status, begun })
 }

@@ -26,7 +26,7 @@ use sframe_bpf::Stacks;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The longest time between two visits to the rings. Batches also let earlier ones be unwound.
 const TICK: Duration = Duration::from_millis(50);
@@ -97,6 +97,8 @@ pub(super) struct Work {
     facts: Facts,
     duration: Option<Duration>,
     begun: Instant,
+    /// The same, as people count time.
+    begun_at: SystemTime,
     /// When the programs were looked at, counted from the start.
     visited: Duration,
     over: bool,
@@ -124,6 +126,8 @@ pub struct Ended {
     pub in_kernel: Option<KernelReport>,
     /// The result of the command, if one was started: its exit status, or 128 plus the number of the signal.
     pub status: Option<i32>,
+    /// When it began.
+    pub begun: SystemTime,
     facts: Facts,
     counted: Option<Duration>,
 }
@@ -209,6 +213,7 @@ impl Recorder {
             facts,
             duration: request.duration,
             begun: Instant::now(),
+            begun_at: SystemTime::now(),
             visited: Duration::ZERO,
             over: false,
         };
@@ -394,6 +399,7 @@ impl Work {
             smaller_copies: facts.smaller_copies,
             in_kernel,
             status: self.started.status(),
+            begun: self.begun_at,
             facts,
             counted,
         })

@@ -11,6 +11,16 @@ pub mod feature {
     pub const BUILD_ID: u64 = 2;
     pub const ARCH: u64 = 6;
     pub const EVENT_DESC: u64 = 12;
+    pub const CLOCK_DATA: u64 = 29;
+}
+
+/// One moment by two clocks, in nanoseconds. Recordings of `perf record -k CLOCK` have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    /// Since 1970.
+    pub wall: u64,
+    /// By the clock of samples.
+    pub samples: u64,
 }
 
 /// Size of a record's header, in bytes.
@@ -43,6 +53,7 @@ pub struct Header {
     pub attributes: Vec<Attribute>,
     pub build_ids: Vec<BuildId>,
     pub machine: Option<String>,
+    pub clocks: Option<Clocks>,
     pub damage: Option<Damage>,
 }
 
@@ -66,6 +77,7 @@ impl Header {
             attributes: Vec::new(),
             build_ids: Vec::new(),
             machine: None,
+            clocks: None,
             damage: None,
         };
         if size == PIPE_HEADER {
@@ -128,6 +140,7 @@ impl Header {
             match number {
                 feature::BUILD_ID => self.build_ids = build_ids(self.endian, data).collect(),
                 feature::ARCH => self.machine = text(self.endian, data),
+                feature::CLOCK_DATA => self.clocks = clocks(self.endian, data),
                 feature::EVENT_DESC => {
                     for (attribute, described) in
                         self.attributes.iter_mut().zip(event_descriptions(self.endian, data))
@@ -147,6 +160,14 @@ fn section<'data>(bytes: &'data [u8], reader: &mut Reader<'_>) -> Option<Option<
     let (offset, size) = (reader.u64()?, reader.u64()?);
     let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
     Some(range.and_then(|(offset, size)| bytes.get(offset..offset.checked_add(size)?)))
+}
+
+/// The two clocks, behind a version and the number of the clock of samples.
+pub fn clocks(endian: Endian, data: &[u8]) -> Option<Clocks> {
+    let mut reader = Reader::new(data, endian);
+    let (version, _) = (reader.u32()?, reader.u32()?);
+    let (wall, samples) = (reader.u64()?, reader.u64()?);
+    (version == 1).then_some(Clocks { wall, samples })
 }
 
 /// A text that follows its length.

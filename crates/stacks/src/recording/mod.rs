@@ -21,8 +21,9 @@ use expand::Expander;
 use hashbrown::HashMap;
 pub use header::BuildId;
 pub(crate) use header::feature;
-use header::{Header, RECORD_HEADER};
+use header::{Clocks, Header, RECORD_HEADER};
 use sframe_format::Endian;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Types of the records that perf itself adds.
 mod kind {
@@ -62,6 +63,8 @@ pub struct Recording {
     pub build_ids: Vec<BuildId>,
     /// The machine, as `uname -m` prints it.
     pub machine: Option<String>,
+    /// One moment by the clock of samples and as people count time.
+    clocks: Option<Clocks>,
     /// The defect after the last record that can be read.
     pub damage: Option<Damage>,
 }
@@ -102,6 +105,7 @@ impl Recording {
             sampled: Vec::new(),
             build_ids: header.build_ids,
             machine: header.machine,
+            clocks: header.clocks,
             damage: header.damage,
         };
         for attribute in header.attributes {
@@ -125,6 +129,14 @@ impl Recording {
         // Records with the same time stay in the order of the file.
         recording.places.sort_by_key(|place| place.time);
         Ok(recording)
+    }
+
+    /// The moment of a sample's time, as people count time. `None`: the recording does not say. perf says it
+    /// only with `-k`; its own header has no date.
+    pub fn moment(&self, time: u64) -> Option<SystemTime> {
+        let Clocks { wall, samples } = self.clocks?;
+        let since = wall.checked_add_signed(time.wrapping_sub(samples) as i64)?;
+        UNIX_EPOCH.checked_add(Duration::from_nanos(since))
     }
 
     fn add_attribute(&mut self, layout: Layout, name: Option<String>, ids: &[u64]) {
@@ -192,6 +204,7 @@ impl Recording {
                             self.build_ids.extend(header::build_ids(endian, reader.rest))
                         }
                         header::feature::ARCH => self.machine = header::text(endian, reader.rest),
+                        header::feature::CLOCK_DATA => self.clocks = header::clocks(endian, reader.rest),
                         header::feature::EVENT_DESC => {
                             for described in header::event_descriptions(endian, reader.rest) {
                                 let number = described.ids.first().and_then(|id| self.ids.get(id));

@@ -115,10 +115,11 @@ fn event<'a>(profile: &'a Profile, row: &Row) -> (&'a str, bool) {
 
 fn meta(named: Named<'_>) -> Meta<'_> {
     let category = |(name, color)| Category { name, color, subcategories: ["Other"] };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let begun = named.profile.begun.unwrap_or_else(SystemTime::now);
+    let begun = begun.duration_since(UNIX_EPOCH).unwrap_or_default();
     Meta {
         interval: interval(named.profile),
-        start_time: now.as_secs_f64() * 1e3,
+        start_time: begun.as_secs_f64() * 1e3,
         product: named.title,
         imported_from: concat!("sframe ", env!("CARGO_PKG_VERSION")),
         categories: CATEGORIES.into_iter().map(category).collect(),

@@ -23,6 +23,7 @@ use sframe_format::Source;
 use std::borrow::Cow;
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The first bytes of a file: those of gzip.
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -53,6 +54,9 @@ struct Layout<'a> {
     title: Cow<'a, str>,
     events: Cow<'a, [String]>,
     notes: Cow<'a, [String]>,
+    /// Nanoseconds since 1970. Files of earlier commands do not have it.
+    #[serde(default)]
+    begun: Option<u64>,
     report: Cow<'a, Report>,
     modules: Cow<'a, Modules>,
     threads: Cow<'a, [Thread]>,
@@ -200,6 +204,7 @@ fn layout(named: Named<'_>) -> Layout<'_> {
         title: named.title.into(),
         events: (&*profile.events).into(),
         notes: (&*profile.notes).into(),
+        begun: profile.begun.and_then(nanoseconds),
         report: Cow::Borrowed(named.report),
         modules: Cow::Borrowed(named.modules),
         threads: (&*profile.threads).into(),
@@ -256,9 +261,15 @@ impl Layout<'_> {
         }
         let mut profile = Profile::of_parts((frames, stacks), self.threads.into_owned(), rows);
         (profile.events, profile.notes) = (self.events.into_owned(), self.notes.into_owned());
+        profile.begun = self.begun.and_then(|begun| UNIX_EPOCH.checked_add(Duration::from_nanos(begun)));
         let (report, title) = (self.report.into_owned(), self.title.into_owned());
         Ok(Kept { profile, names, modules: self.modules.into_owned(), report, title })
     }
+}
+
+/// Nanoseconds since 1970.
+fn nanoseconds(moment: SystemTime) -> Option<u64> {
+    moment.duration_since(UNIX_EPOCH).ok()?.as_nanos().try_into().ok()
 }
 
 fn missing(what: &str, number: u32) -> String {
