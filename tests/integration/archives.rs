@@ -248,3 +248,70 @@ fn many_objects_take_the_same_members_as_few() {
     many.reverse();
     assert_eq!(symbols("reversed", &many), few);
 }
+
+/// With thousands of files, archives are searched by name from the start. That must take the same members, for
+/// the same reasons.
+#[test]
+fn archives_beside_thousands_of_files_give_the_same_members() {
+    let work = Work::new();
+    let object = |name: &str, text: &str| work.s(name, text);
+    let empty = object("empty", "");
+    let main =
+        object("main", ".globl _start\n_start: call chain0\n.weak unused\n.quad unused\n.comm block, 8");
+    // Each member needs one that stands before it and one behind it, and some define a name again.
+    let chain: Vec<String> = (0..12)
+        .map(|n| {
+            let again = if n % 3 == 0 { ".globl again\nagain: nop" } else { ".quad again" };
+            let next = n + 1;
+            object(
+                &format!("c{n}"),
+                &format!(".globl chain{n}\nchain{n}: call chain{next}\n call side{n}\n{again}"),
+            )
+        })
+        .collect();
+    let sides: Vec<String> =
+        (0..12).map(|n| object(&format!("s{n}"), &format!(".globl side{n}\nside{n}: nop"))).collect();
+    let part = |name: &str, range: std::ops::Range<usize>| {
+        let members: Vec<&str> =
+            chain[range.clone()].iter().rev().chain(&sides[range]).map(String::as_str).collect();
+        work.ar(name, "", &members)
+    };
+    let (first, second) = (part("libfirst.a", 0..6), part("libsecond.a", 6..12));
+    let third = work.ar(
+        "libthird.a",
+        "",
+        &[
+            &object("code", ".globl block\n.type block, @function\nblock: nop"),
+            &object("data", ".data\n.globl block, chain12\nblock: .quad 5\nchain12: .quad unused"),
+            &object("weak", ".weak unused\nunused: nop"),
+        ],
+    );
+    let groups: [&[&str]; 3] = [
+        &[&main, &second, &first, &second, &third],
+        &[&main, "--start-group", &first, &third, &second, "--end-group"],
+        &[
+            &main,
+            "--start-lib",
+            &chain[0],
+            "--end-lib",
+            "--start-group",
+            &first,
+            &second,
+            "--end-group",
+            &third,
+        ],
+    ];
+    for (number, words) in groups.into_iter().enumerate() {
+        let link = |name: &str, more: &[&str]| {
+            let options = ["--allow-multiple-definition", "--why-extract=why", "-o", name];
+            work.ld(&[&options, words, more].concat()).quiet();
+            (work.read(name), work.read("why"))
+        };
+        let few = link("few", &[]);
+        assert!(few.1.split(|byte| *byte == b'\n').count() > 25, "group {number} takes the whole chain");
+        let mut more = vec!["--start-lib"];
+        more.extend(std::iter::repeat_n(empty.as_str(), 2600));
+        more.push("--end-lib");
+        assert!(link("many", &more) == few, "group {number}");
+    }
+}
