@@ -249,8 +249,8 @@ fn many_objects_take_the_same_members_as_few() {
     assert_eq!(symbols("reversed", &many), few);
 }
 
-/// With thousands of files, archives are searched by name from the start. That must take the same members, for
-/// the same reasons.
+/// With thousands of files, archives are searched by name from the start. That must take the same members,
+/// for the same reasons.
 #[test]
 fn archives_beside_thousands_of_files_give_the_same_members() {
     let work = Work::new();
