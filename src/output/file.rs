@@ -262,7 +262,16 @@ fn reserve(file: &File, size: u64, holes: &[Range<u64>]) -> io::Result<bool> {
 pub fn cannot_write(path: &Path, option: &str, size: Option<u64>, error: &io::Error) -> Diagnostic {
     let message = format!("cannot write {}: {error}", path.display());
     let diagnostic = Diagnostic::error(Code::CannotWrite, message);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.display();
     let help = match error.kind() {
+        ErrorKind::NotFound => return diagnostic.help(format!("make the folder {folder} first")),
+        // The file itself may be writable.
+        ErrorKind::PermissionDenied if !is_special(path) => {
+            return diagnostic.help(format!(
+                "make the folder {folder} writable: the file is made there under a temporary name, and renamed"
+            ));
+        }
         ErrorKind::StorageFull => {
             format!("make room on its file system, or name another place with {option}")
         }
