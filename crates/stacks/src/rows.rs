@@ -8,7 +8,7 @@
 use crate::bytes::Bytes;
 use crate::code::functions::{Functions, Kind, Piece, piece};
 use crate::code::switch::{Back, Switch, aligned};
-use crate::code::{LONGEST_CALL, ends_with_call};
+use crate::code::{LONGEST_CALL, MAX_PARTS, ends_with_call};
 use crate::debug_file::DebugFile;
 use crate::go_table::is_of_go;
 use crate::image::{Image, RowSection, Sources};
@@ -53,8 +53,6 @@ impl ReadTime {
 
 type Answer = Result<Option<(UnwindRules, Source)>, Error>;
 
-/// The largest number of parts that are read with a function.
-const MAX_PARTS: usize = 16;
 /// Number of recent answers to compare a new one with.
 const RECENT: usize = 256;
 
@@ -293,7 +291,7 @@ impl Rows {
         let own = functions.piece_at(pc, &self.gap_at(pc));
         let mut known = self.instructions.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = known.entry(own.range.start).or_insert_with(|| {
-            let others = functions.others_of(pc).take(MAX_PARTS).filter_map(|other| {
+            let others = functions.others_of(pc).take(MAX_PARTS - 1).filter_map(|other| {
                 let gap = self.gap_at(other.start);
                 gap.contains(&other.start).then(|| piece(&other, &gap))
             });

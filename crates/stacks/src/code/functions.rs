@@ -171,6 +171,19 @@ impl Functions {
         others.filter(move |(place, _)| own != Some(*place)).map(|(_, (known, _))| *known)
     }
 
+    /// The functions that have parts, each with its parts.
+    pub fn divided(&self) -> Vec<Vec<Known>> {
+        let mut all: Vec<Vec<Known>> = Vec::new();
+        for (known, group) in self.known.iter().zip(self.groups()) {
+            if let Some(group) = group {
+                let group = *group as usize;
+                all.resize_with(all.len().max(group + 1), Vec::new);
+                all[group].push(*known);
+            }
+        }
+        all
+    }
+
     /// Whether it is a part, or has the name of a function with parts. Most functions do not, and no other
     /// name needs to be read to say so.
     fn may_be_divided(&self, own: &Known) -> bool {

@@ -29,11 +29,15 @@ mod unit;
 
 pub use amd64::aligns;
 pub use area::Area;
-use functions::{Functions, Piece};
+use functions::{Functions, Piece, piece};
+use hashbrown::HashSet;
 use sframe_format::Abi;
 use sframe_format::write::Function;
 use std::ops::Range;
 use unit::Unit;
+
+/// The largest number of pieces of a function that are read together.
+pub const MAX_PARTS: usize = 17;
 
 /// The code of a file, and what is known of it.
 pub struct Code<'a> {
@@ -47,26 +51,36 @@ pub struct Code<'a> {
 
 impl Code<'_> {
     /// Rows for the code outside the ranges that other rows cover, as functions by address.
-    pub fn rows_outside(&self, mut covered: Vec<Range<u64>>) -> Vec<(u64, Function)> {
-        covered.sort_unstable_by_key(|range| range.start);
-        let (mut found, mut at) = (Vec::new(), 0);
-        for range in covered {
-            self.rows_of_gap(at..range.start, &mut found);
-            at = at.max(range.end);
+    pub fn rows_outside(&self, covered: Vec<Range<u64>>) -> Vec<(u64, Function)> {
+        let gaps = gaps_between(covered);
+        let gap_at = |address: u64| {
+            let gap = gaps.get(gaps.partition_point(|gap| gap.end <= address))?;
+            gap.contains(&address).then_some(gap)
+        };
+        let (mut found, mut done) = (Vec::new(), HashSet::new());
+        for group in self.functions.divided() {
+            let pieces = group.iter().filter_map(|known| Some(piece(known, gap_at(known.start)?)));
+            let pieces: Vec<Piece> = pieces.take(MAX_PARTS).collect();
+            if pieces.len() > 1 {
+                done.extend(pieces.iter().map(|piece| piece.range.start));
+                found.extend(self.rows_of(&pieces));
+            }
         }
-        self.rows_of_gap(at..u64::MAX, &mut found);
+        gaps.iter().for_each(|gap| self.rows_of_gap(gap, &done, &mut found));
         found.sort_by_key(|(address, _)| *address);
         found
     }
 
-    /// Adds the rows of the code in a range. Parts of a function that are in other ranges are not followed.
-    fn rows_of_gap(&self, gap: Range<u64>, found: &mut Vec<(u64, Function)>) {
+    /// Adds the rows of the code in a range, except for pieces whose start has been `done`.
+    fn rows_of_gap(&self, gap: &Range<u64>, done: &HashSet<u64>, found: &mut Vec<(u64, Function)>) {
         for area in &self.areas {
             let mut rest = gap.start.max(area.address)..gap.end.min(area.end());
             while !rest.is_empty() {
                 let piece = self.functions.piece_at(rest.start, &rest);
                 rest.start = piece.range.end;
-                found.extend(self.rows_of(&[piece]));
+                if !done.contains(&piece.range.start) {
+                    found.extend(self.rows_of(&[piece]));
+                }
             }
         }
     }
@@ -86,6 +100,19 @@ impl Code<'_> {
             Abi::S390x => Unit::<s390x::S390x>::read(self.abi, &parts, functions).rows(),
         }
     }
+}
+
+/// What is between ranges, ascending.
+fn gaps_between(mut covered: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    covered.sort_unstable_by_key(|range| range.start);
+    let (mut gaps, mut at) = (Vec::new(), 0);
+    for range in covered.into_iter().chain(std::iter::once(u64::MAX..u64::MAX)) {
+        if at < range.start {
+            gaps.push(at..range.start);
+        }
+        at = at.max(range.end);
+    }
+    gaps
 }
 
 /// The longest instruction that calls has this many bytes.

@@ -93,9 +93,8 @@ fn a_branch_takes_the_frame_along_behind_a_return() {
     );
 }
 
-/// The rows of functions at these places of code at 0x1000. The last element of each says whether it is a
-/// part of the first.
-fn rows_of(code: &[u8], known: &[(Range<u64>, bool)]) -> Vec<String> {
+/// Functions at these places. The last element of each says whether it is a part of the first.
+fn functions_at(known: &[(Range<u64>, bool)]) -> Functions {
     let known = known.iter().map(|(range, is_part)| Known {
         start: range.start,
         end: range.end,
@@ -104,7 +103,19 @@ fn rows_of(code: &[u8], known: &[(Range<u64>, bool)]) -> Vec<String> {
     });
     let mut names = Names::default();
     names.add(b"f\0f.cold\0".to_vec().into());
-    let functions = Functions::new(known.collect(), vec![]).with_names(names);
+    Functions::new(known.collect(), vec![]).with_names(names)
+}
+
+/// The rows outside a range of functions at these places of code at 0x1000.
+fn rows_outside(code: &[u8], known: &[(Range<u64>, bool)], covered: Range<u64>) -> Vec<String> {
+    let (areas, functions) = (vec![Area { address: 0x1000, code }], functions_at(known));
+    let found = Code { abi: Abi::Amd64, areas, functions: &functions }.rows_outside(vec![covered]);
+    found.iter().flat_map(described).collect()
+}
+
+/// The rows of functions at these places of code at 0x1000.
+fn rows_of(code: &[u8], known: &[(Range<u64>, bool)]) -> Vec<String> {
+    let functions = functions_at(known);
     let areas = vec![Area { address: 0x1000, code }];
     let gap = 0..u64::MAX;
     let others: Vec<_> = functions.others_of(0x1000).map(|other| piece(&other, &gap)).collect();
@@ -225,7 +236,11 @@ fn a_part_that_hardly_runs_has_the_frame_of_the_branch_to_it() {
     let end = |at: u64| format!("{at:x} end");
     let expected =
         [row(0x1000, 8), row(0x1001, 16), row(0x1008, 8), end(0x1009), row(0x1020, 16), end(0x1027)];
-    assert_eq!(rows_of(&code, &[(0x1000..0x1009, false), (0x1020..0x1027, true)]), expected);
+    let known = [(0x1000..0x1009, false), (0x1020..0x1027, true)];
+    assert_eq!(rows_of(&code, &known), expected);
+    // So it has in a table of the whole file, unless something else describes the function.
+    assert_eq!(rows_outside(&code, &known, 0x1009..0x1020), expected);
+    assert_eq!(rows_outside(&code, &known, 0x1000..0x1009), [""; 0]);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 
 use super::events::Events;
 use super::members::Members;
+use super::needed;
 use super::request::Target;
 use super::stale::{Stale, now};
 use super::tables::{Ready, Tables};
@@ -14,7 +15,6 @@ use crate::bytes::Bytes;
 use crate::code::switch::{Back, FramePointer, From, Switch};
 use crate::event::Event;
 use crate::files::FileId;
-use crate::image::Image;
 use crate::process::{Place, is_file};
 use crate::running::Running;
 use crate::session::{Former, Session, Stack};
@@ -26,8 +26,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The largest file whose table is made before it is executed, in bytes of code: reading it takes a part of
-/// a second.
+/// The most code, in bytes, whose tables are made before a command is executed: reading it takes a part of a
+/// second.
 const MOST_PREPARED: u64 = 32 << 20;
 
 /// A program in the kernel that waits for events.
@@ -78,16 +78,16 @@ impl InKernel {
         })
     }
 
-    /// Gives the kernel the tables that are sure to be needed, before a command runs: that of the file which
-    /// it will execute, and the vDSO's, since all processes have that. Only the process tells what else it
-    /// maps.
+    /// Gives the kernel the tables that are sure to be needed, before a command runs: those of the file which
+    /// it will execute and of what is mapped with it, and the vDSO's, since all processes have that. Only the
+    /// process tells what else it maps.
     pub(super) fn prepare(&mut self, session: &mut Session, target: &Target) {
         let vdso = session.files_mut().open(b"[vdso]", None, None);
         self.tables.ask(session.files(), vdso);
-        if let Target::Command(words) = target
-            && let Some(file) = own_file(session, words)
-        {
-            self.tables.ask(session.files(), file);
+        if let Target::Command(words) = target {
+            for file in first_files(session, words) {
+                self.tables.ask(session.files(), file);
+            }
         }
         self.tables.wait();
         self.send_tables(session);
@@ -258,16 +258,22 @@ impl InKernel {
     }
 }
 
-/// The file that a command executes, if it is not too large to be read before that.
-fn own_file(session: &mut Session, words: &[OsString]) -> Option<FileId> {
-    let path = executed(Path::new(words.first()?))?;
-    let image = Image::open(&path).ok()?;
-    if image.code().map(|segment| segment.size).fold(0, u64::saturating_add) > MOST_PREPARED {
-        return None;
+/// The files that a command maps before it runs, as far as they can be read before that.
+fn first_files(session: &mut Session, words: &[OsString]) -> Vec<FileId> {
+    let Some(path) = words.first().and_then(|word| executed(Path::new(word))) else { return Vec::new() };
+    let mut room = MOST_PREPARED;
+    let mut found = Vec::new();
+    for (path, image) in needed::of_program(path) {
+        let size = image.code().map(|segment| segment.size).fold(0, u64::saturating_add);
+        // Of a large program, the libraries that it shares with others are still worth their time.
+        let Some(left) = room.checked_sub(size) else { continue };
+        room = left;
+        // Its mapping names it by the path and the build-id.
+        let running = Running { pid: std::process::id(), range: 0..0, identity: None };
+        let file = path.as_os_str().as_bytes();
+        found.push(session.files_mut().open(file, image.build_id(), Some(&running)));
     }
-    // Its mapping names it by the path and the build-id.
-    let running = Running { pid: std::process::id(), range: 0..0, identity: None };
-    Some(session.files_mut().open(path.as_os_str().as_bytes(), image.build_id(), Some(&running)))
+    found
 }
 
 /// The file that a command executes: at a path, or in a folder of `PATH`.

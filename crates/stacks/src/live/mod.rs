@@ -24,6 +24,7 @@ mod early;
 mod events;
 mod kernel;
 mod members;
+mod needed;
 mod open;
 mod poll;
 mod processor_time;
