@@ -510,7 +510,7 @@ fn write_debug_file<T: Target>(
     };
     sink.checkpoint()?;
     let mut file = OutputFile::create(path, size, &[], false).map_err(cannot_write)?;
-    write_output::run(image, &mut file);
+    write_output::run(image, &mut file).map_err(cannot_write)?;
     sink.checkpoint()?;
     if let Some(identifier) = &identity.build_id {
         output::build_id::store(image, file.bytes(), identifier);
@@ -578,8 +578,9 @@ fn write<T: Target>(
     };
     let holes = image.holes();
     let mut file = OutputFile::create(path, size, &holes, executable).map_err(cannot_write)?;
-    write_output::run(image, &mut file);
+    let written = write_output::run(image, &mut file);
     image.describe_relocation_errors();
+    written.map_err(cannot_write)?;
     sink.checkpoint()?;
     progress.timings.pass("write output");
     // From here on only the output is read.

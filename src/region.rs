@@ -37,6 +37,9 @@ pub struct Writers {
     calls: AtomicUsize,
     /// The first error.
     failure: OnceLock<io::Error>,
+    /// Whether the file has room for what is written through its mapping. If not, the pages of a region are
+    /// made before it is touched.
+    pub is_reserved: bool,
 }
 
 impl Writers {
@@ -49,8 +52,8 @@ impl Writers {
     }
 
     /// The first error of a call.
-    pub fn into_failure(self) -> Option<io::Error> {
-        self.failure.into_inner()
+    pub fn take_failure(&mut self) -> Option<io::Error> {
+        self.failure.take()
     }
 }
 
@@ -109,11 +112,6 @@ impl<'f> Region<'f> {
         Region { bytes: first, file }
     }
 
-    /// The bytes, for contents that many jobs make.
-    pub fn into_bytes(self) -> &'f mut [u8] {
-        self.bytes
-    }
-
     /// Stores the contents.
     pub fn store(self, contents: &[u8]) {
         match self.file {
@@ -132,12 +130,19 @@ impl<'f> Region<'f> {
     /// The same, compiled once for all functions.
     fn fill_by(self, fill: &mut dyn FnMut(&mut [u8])) {
         let size = self.bytes.len();
-        let Some(mapped) = self.file.filter(|_| (1..=MOST).contains(&size)) else {
+        let Some(mapped) = self.file.filter(|_| size > 0) else {
             return fill(self.bytes);
         };
-        if mapped.writers.is_queue() {
-            populate(self.bytes);
+        let is_large = size > MOST;
+        if is_large && mapped.writers.is_reserved {
             return fill(self.bytes);
+        }
+        if is_large || mapped.writers.is_queue() {
+            let has_pages = populate(self.bytes);
+            if has_pages || mapped.writers.is_reserved {
+                return fill(self.bytes);
+            }
+            // There is no room, as the system call will say.
         }
         thread_local! {
             // More than one, since a job may fill several regions at once.
@@ -154,32 +159,27 @@ impl<'f> Region<'f> {
     }
 }
 
-/// Lets the system make the pages of a mapping at once rather than one by one, as they are touched. Where it
-/// does not know the request (Linux before 5.14), it refuses, and makes them when they are touched.
-fn populate(bytes: &mut [u8]) {
-    // SAFETY: the pages keep their contents.
-    unsafe { advise(bytes, Advice::LinuxPopulateWrite) };
+/// Lets the system make the pages of a mapping at once rather than one by one, as they are touched. `false`:
+/// the file system has no room for them, or the system does not know the request (Linux before 5.14), and
+/// makes them when they are touched. Pages at both ends belong to others, too, who need them as well.
+pub fn populate(bytes: &mut [u8]) -> bool {
+    let before = bytes.as_ptr().addr() % PAGE;
+    let start = bytes.as_mut_ptr().wrapping_sub(before);
+    // SAFETY: the pages keep their contents, and the mapping has them as a whole.
+    unsafe { madvise(start.cast(), bytes.len() + before, Advice::LinuxPopulateWrite).is_ok() }
 }
 
-/// Takes the pages of a mapped file out of the mapping. They are there again when they are touched.
+/// Takes the pages of a mapped file that lie in `bytes` as a whole out of the mapping. They are there again
+/// when they are touched.
 ///
 /// # Safety
 /// The bytes are a shared mapping of a file: the contents of any other memory would be lost.
 pub unsafe fn release(bytes: &mut [u8]) {
-    // SAFETY: the file keeps the contents.
-    unsafe { advise(bytes, Advice::LinuxDontNeed) };
-}
-
-/// Gives advice about the pages that lie in `bytes` as a whole.
-///
-/// # Safety
-/// The advice leaves the contents as they are.
-unsafe fn advise(bytes: &mut [u8], advice: Advice) {
     let skipped = bytes.as_ptr().align_offset(PAGE).min(bytes.len());
     let whole = (bytes.len() - skipped) & !(PAGE - 1);
     if whole > 0 {
-        // SAFETY: the pages are part of `bytes`, and the caller's promise.
-        let _ = unsafe { madvise(bytes[skipped..].as_mut_ptr().cast(), whole, advice) };
+        // SAFETY: the pages are part of `bytes`, and the file keeps the contents.
+        let _ = unsafe { madvise(bytes[skipped..].as_mut_ptr().cast(), whole, Advice::LinuxDontNeed) };
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
         file.set_len(total as u64).unwrap();
         // SAFETY: nobody else has the file.
         let mut bytes = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
-        let writers = Writers::default();
+        let mut writers = Writers::default();
         let mut rest = Region::of_file(&mut bytes, &file, &writers);
         for (number, size) in sizes.into_iter().enumerate() {
             let region = rest.take_first(size as u64);
@@ -219,7 +219,7 @@ mod tests {
         assert!(rest.is_empty());
         let expected: Vec<u8> = (1u8..).zip(sizes).flat_map(|(number, size)| vec![number; size]).collect();
         assert!(bytes[..] == expected[..]);
-        assert!(writers.into_failure().is_none());
+        assert!(writers.take_failure().is_none());
     }
 
     #[test]
@@ -243,11 +243,11 @@ mod tests {
         let reader = File::open(file.path()).unwrap();
         // SAFETY: nobody else has the file.
         let mut bytes = unsafe { memmap2::MmapMut::map_mut(file.as_file()) }.unwrap();
-        let writers = Writers { calls: AtomicUsize::new(Writers::QUEUE), ..Writers::default() };
+        let mut writers = Writers { calls: AtomicUsize::new(Writers::QUEUE), ..Writers::default() };
         let mut rest = Region::of_file(&mut bytes, &reader, &writers);
         rest.take_first(5);
         rest.fill(|out| out.fill(7));
-        assert!(writers.into_failure().is_none());
+        assert!(writers.take_failure().is_none());
         let written = std::fs::read(file.path()).unwrap();
         assert!(written[..5].iter().all(|byte| *byte == 0) && written[5..].iter().all(|byte| *byte == 7));
     }
@@ -269,8 +269,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let reader = File::open(file.path()).unwrap();
         let mut bytes = vec![0; SIZE];
-        let writers = Writers::default();
+        let mut writers = Writers::default();
         Region::of_file(&mut bytes, &reader, &writers).fill(|out| out.fill(1));
-        assert!(writers.into_failure().is_some());
+        assert!(writers.take_failure().is_some());
     }
 }

@@ -22,9 +22,13 @@ use crate::sframe_output;
 use crate::synth;
 use crate::tables::section::Kind;
 use parallel::{IntoParallel, ParallelSort, join};
+use std::io;
 
 /// Fills the whole file except the build-id, which depends on the rest.
-pub fn run<T: Target>(image: &Image<'_, T>, file: &mut OutputFile) {
+///
+/// # Errors
+/// The system's error.
+pub fn run<T: Target>(image: &Image<'_, T>, file: &mut OutputFile) -> io::Result<()> {
     let mut slices = slices(image, file.region());
     let tables = TableSlices::take(image, &mut slices);
     join(
@@ -36,10 +40,12 @@ pub fn run<T: Target>(image: &Image<'_, T>, file: &mut OutputFile) {
             })
         },
     );
+    file.end_of_regions()?;
     sframe_output::overlay::finish(image, file.bytes());
     if image.config.output_format == OutputFormat::Elf {
         headers::write(image, file.bytes());
     }
+    Ok(())
 }
 
 type Slice<'f> = (ChunkId, Region<'f>);
@@ -166,13 +172,13 @@ fn write_own<T: Target>(
     mut out: Region<'_>,
 ) {
     let start = link.layout.offset_of(item).max(base);
-    fill_gap::<T>(chunk, base, out.take_first(start - base).into_bytes());
+    out.take_first(start - base).fill(|out| fill_gap::<T>(chunk, base, out));
     let size = link.section_size(item);
     // An empty section may still be here, because a script names it.
     if size > 0 {
         synth::kinds::write(link, item, out.take_first(size));
     }
-    fill_gap::<T>(chunk, start + size, out.into_bytes());
+    out.fill(|out| fill_gap::<T>(chunk, start + size, out));
 }
 
 /// Fills `out`, which starts at offset `base` of the chunk, with sections of objects, one after the other.
