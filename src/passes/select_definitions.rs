@@ -437,16 +437,27 @@ fn report_duplicates<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates
             format!("multiple definition of `{name}'"),
         )
         .ordered(file.0, 0, symbol.into());
+        let twice =
+            group.iter().find(|other| is_same_file(&objects[file.index()], &objects[other.1.index()]));
         let others = group.iter().map(|&(_, file, index)| (file, index));
         for (file, index) in std::iter::once((file, symbol)).chain(others) {
             diagnostic = defined_at(&objects[file.index()], index as usize, &mut lines, demangled)
                 .into_iter()
                 .fold(diagnostic, Diagnostic::note);
         }
-        sink.report_recoverable(
-            diagnostic.help("--allow-multiple-definition (-z muldefs) takes the first of them"),
-        );
+        let help = match twice {
+            Some(other) => {
+                format!("{} is among the inputs twice: name it once", objects[other.1.index()].name)
+            }
+            None => "--allow-multiple-definition (-z muldefs) takes the first of them".to_owned(),
+        };
+        sink.report_recoverable(diagnostic.help(help));
     }
+}
+
+/// Whether two objects are one file, or one member of an archive.
+fn is_same_file<E: zerocopy::byteorder::ByteOrder>(a: &ObjectFile<'_, E>, b: &ObjectFile<'_, E>) -> bool {
+    a.id != b.id && (a.name.path, a.name.member) == (b.name.path, b.name.member) && a.bytes == b.bytes
 }
 
 /// Whether a symbol and the prevailing one are two names of an object for one place. These do not clash:

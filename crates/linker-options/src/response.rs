@@ -84,7 +84,11 @@ pub fn split(text: &[u8]) -> Vec<Vec<u8>> {
     let mut bytes = text.iter().copied();
     while let Some(byte) = bytes.next() {
         if byte == b'\\' {
-            current.get_or_insert_default().extend(bytes.next());
+            match bytes.next() {
+                // The line goes on, as in GNU ld from 2.44 on.
+                Some(b'\n') if quote != Some(b'\'') => {}
+                next => current.get_or_insert_default().extend(next),
+            }
         } else if quote == Some(byte) {
             quote = None;
         } else if quote.is_some() {
@@ -119,6 +123,7 @@ mod tests {
         assert_eq!(words("'' \"\""), ["", ""]);
         assert_eq!(words("'open quote"), ["open quote"]);
         assert_eq!(words("end\\"), ["end"]);
+        assert_eq!(words("one\\\ntwo \\\n three \"x\\\ny\""), ["onetwo", "three", "xy"]);
         assert!(words(" \n").is_empty());
     }
 
