@@ -114,7 +114,7 @@ struct walk {
 	u32 topmost; /* whether pc is the instruction that runs next, not one behind a call */
 	u32 first, count; /* of the process's ranges */
 	u32 guessed; /* whether nothing but a frame pointer led here: callers are checked from then on */
-	u32 spare;
+	u32 returning; /* whether pc is behind the system call that ends a signal handler */
 	u64 last; /* the stack pointer that the last way back which moves led to; 0 before */
 	struct range range; /* the last one; many neighbours in a stack are of one file */
 	u64 window_at; /* where the window was read from */
@@ -702,6 +702,11 @@ INLINE u32 step(struct walk *walk, struct kept_rows *rows)
 	enum answer answer = NO_ROW;
 	u32 file, end = NO_MAPPING;
 
+	if (walk->returning) {
+		/* Rows there are for other functions' callers, or end in front of pc. */
+		walk->returning = 0;
+		return step_from_context(walk);
+	}
 	if (find_range(walk, pc)) {
 		if (walk->range.file == MADE)
 			return is_trampoline(walk->pc) ? step_from_context(walk) : step_from_made(walk);
@@ -760,6 +765,9 @@ static long next_frame(u32 index, struct round *round)
 	return 0;
 }
 
+/* The system call that ends a signal handler. */
+#define RT_SIGRETURN 15
+
 #define RPL 3
 #define CS_32_BITS 0x23
 
@@ -781,6 +789,7 @@ INLINE u32 start(struct walk *walk, struct bpf_perf_event_data *context)
 
 	u64 segment = context->regs.cs;
 
+	walk->returning = 0;
 	if ((segment & RPL) == RPL) {
 		TAKE(context->regs);
 	} else {
@@ -790,6 +799,8 @@ INLINE u32 start(struct walk *walk, struct bpf_perf_event_data *context)
 		/* A thread of the kernel has no user part, and one that has ended has none any more. */
 		if ((segment & RPL) != RPL || !has_memory())
 			return ROOT;
+		/* When the registers are those of the interrupted code again, the kernel forgets the call. */
+		walk->returning = entered->orig_ax == RT_SIGRETURN;
 	}
 	walk->known = 0xffff;
 	walk->topmost = 1;

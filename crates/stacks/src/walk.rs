@@ -12,7 +12,10 @@ use crate::saved::Trail;
 use crate::statistics::End;
 pub use crate::step::SLOTS;
 use crate::step::step;
-use sframe_format::{Abi, Endian, FrameAddress, Registers, RuleCache, Rules, Source, UnwindError};
+use sframe_format::signal::interrupted_at;
+use sframe_format::{
+    Abi, Endian, FrameAddress, Registers, RuleCache, Rules, Source, StackFrame, UnwindError,
+};
 
 /// The largest number of frames of a stack. A walk in circles ends here.
 const MAX_FRAMES: usize = 100_000;
@@ -143,6 +146,25 @@ pub fn walk(
     end
 }
 
+/// What a signal handler has interrupted, if the thread is in the system call that ends the handler. No row
+/// is for the address behind that call, to which it never returns.
+#[cold]
+fn end_of_handler(
+    process: &Process,
+    pc: u64,
+    registers: &mut Registers,
+    read: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Option<StackFrame> {
+    /// `mov $15, %rax; syscall`. Other machines' rows hold for all of the trampoline.
+    const TRAMPOLINE: u64 = 9;
+    let abi = process.unwinder().abi();
+    let start = pc.checked_sub(TRAMPOLINE).filter(|_| abi == Abi::Amd64)?;
+    let (interrupted, then) = interrupted_at(abi, start, registers, read)?.ok()?;
+    *registers = then;
+    let address = FrameAddress::InstructionPointer(interrupted);
+    Some(StackFrame { address, source: Source::SignalContext })
+}
+
 /// Whether a thread has not left the system call yet that has made it. There it has the call's result, 0, and
 /// an empty stack; what describes the code holds for the thread that has made the call.
 #[cold]
@@ -169,6 +191,7 @@ fn walk_from(
     let (mut fresh, mut last) = (true, Last::default());
     let (mut trail, mut steps, mut looked_for) = (Trail::new(pc, registers), 0, false);
     let (mut guessed, mut thread) = (false, Thread { base: stack.thread(), last: None });
+    let in_kernel = matches!(frames.last(), Some(Frame { place: Place::Kernel(_), .. }));
     while frames.len() < most {
         if fresh {
             let place = process.place_after(&mut last, at.lookup_address());
@@ -177,7 +200,16 @@ fn walk_from(
         }
         let mut read =
             |address: u64| stack.word(address).or_else(|| code_word(process, files, address)).ok_or(());
-        match step(process, files, at, &mut registers, cache, &mut read) {
+        let returning = if steps == 0 && in_kernel {
+            end_of_handler(process, pc, &mut registers, &mut read)
+        } else {
+            None
+        };
+        let stepped = match returning {
+            Some(frame) => Ok(Some(frame)),
+            None => step(process, files, at, &mut registers, cache, &mut read),
+        };
+        match stepped {
             Ok(Some(frame)) => {
                 guessed |= is_guess(frame.source);
                 if guessed && !is_plausible(process, files, frame.address) {

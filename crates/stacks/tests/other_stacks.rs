@@ -90,6 +90,28 @@ fn the_interrupted_stack_of_a_handler_with_its_own_was_not_copied() {
     );
 }
 
+/// No row is for the address behind the call that ends a handler.
+#[test]
+fn the_system_call_that_ends_a_handler_goes_on_with_what_it_interrupted() {
+    const KERNEL: [u64; 2] = [-128i64 as u64, 0xffff_ffff_8100_0010];
+    let ended = |chain: &[u64], at: u64| {
+        let mut writer = Writer::default();
+        writer.comm(7, "aligned", true, 1);
+        writer.mmap(7, (0x40_0000, 0x1000, 0), &fixture("tests/fixtures/aligned"), 2);
+        // The return address has been taken from the stack.
+        let mut stack = interrupted_at(LEAF, place(40))[1..].to_vec();
+        stack[40] = IN_START;
+        writer.sample(7, 10, [STACK, 0, at], chain, &words(&stack));
+        let unwound = Unwound::of(&writer);
+        (addresses(&unwound), unwound.profile.rows[0].end)
+    };
+    let behind = RESTORER + 9;
+    assert_eq!(ended(&KERNEL, behind), (vec![KERNEL[1], behind, LEAF, IN_START], End::Root));
+    // Only in the kernel is a thread there.
+    assert_eq!(ended(&[], behind).0, [behind]);
+    assert_eq!(ended(&KERNEL, behind + 1).0, [KERNEL[1], behind + 1]);
+}
+
 /// Its stack is empty: what is above belongs to somebody else.
 #[test]
 fn a_new_thread_has_no_caller_in_the_system_call_that_makes_it() {
