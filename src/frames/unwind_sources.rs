@@ -57,7 +57,7 @@ fn spread(hash: u32) -> u64 {
 }
 
 impl Known<'_> {
-    fn is(&self, hash: u32, common: u32, source: &CfiSource<'_>) -> bool {
+    fn is(&self, hash: u32, common: u32, source: &CfiSource<'_, '_>) -> bool {
         (self.hash, self.common, u64::from(self.size)) == (hash, common, source.size)
             && self.instructions == source.instructions
     }
@@ -65,27 +65,27 @@ impl Known<'_> {
 
 impl<'a> Sources<'a> {
     /// Looks for a source.
-    pub fn find(&mut self, source: &CfiSource<'a>) -> Found {
+    pub fn find(&mut self, source: &CfiSource<'_, 'a>) -> Found {
         let common = self.number(source.common);
         let hash = FixedState::with_seed(0).hash_one((source.size, source.instructions)) as u32;
         let known = self.table.find(spread(hash), |known| known.is(hash, common, source));
         Found { hash, common, shapes: known.map(|known| known.shapes) }
     }
 
-    fn number(&mut self, common: CfiCommon<'a>) -> u32 {
-        if let Some((last, number)) = self.last
+    fn number(&mut self, common: &CfiCommon<'a>) -> u32 {
+        if let Some((last, number)) = &self.last
             && last == common
         {
-            return number;
+            return *number;
         }
         let next = self.commons.len() as u32;
-        let number = *self.commons.entry(common).or_insert(next);
-        self.last = Some((common, number));
+        let number = *self.commons.entry(*common).or_insert(next);
+        self.last = Some((*common, number));
         number
     }
 
     /// Learns a shape of a source, of which this was found. It has less than 4 GiB of code.
-    pub fn learn(&mut self, found: Found, source: &CfiSource<'a>, has_lsda: bool, shape: ShapeId) {
+    pub fn learn(&mut self, found: Found, source: &CfiSource<'_, 'a>, has_lsda: bool, shape: ShapeId) {
         let Found { hash, common, .. } = found;
         let entry = self.table.entry(
             spread(hash),

@@ -452,10 +452,10 @@ impl<'a> Reader<'a> {
         let own = &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize];
         let has_lsda = expect_pointers(link, section, own, &head)?;
         let cie = &frames.cies[fde.cie as usize];
-        if cie.end_relocation - cie.first_relocation != u32::from(head.personality.is_some()) {
+        if cie.end_relocation - cie.first_relocation != u32::from(head.personality().is_some()) {
             return Err(Stays::Relocations);
         }
-        let personality = match head.personality {
+        let personality = match head.personality() {
             Some(pointer) => Some(self.personality(link, file, section, fde, &pointer)?),
             None => None,
         };
@@ -470,7 +470,7 @@ impl<'a> Reader<'a> {
 
     /// The shape of an FDE of which none is known yet. If nothing is known of its source, the function was
     /// read just now.
-    fn shape(&mut self, head: &CfiHead<'a>, has_lsda: bool, found: Found) -> Result<ShapeId, Stays> {
+    fn shape(&mut self, head: &CfiHead<'_, 'a>, has_lsda: bool, found: Found) -> Result<ShapeId, Stays> {
         let Self { states, function, builder, sources, encoded, .. } = self;
         if found.is_known() {
             states.read(head, function).map_err(Stays::Says)?;
@@ -511,14 +511,14 @@ fn expect_pointers<T: Target>(
     link: &Resolved<'_, T>,
     section: &FrameSection<'_, T::E>,
     relocations: &[Rela<T::E>],
-    head: &CfiHead<'_>,
+    head: &CfiHead<'_, '_>,
 ) -> Result<bool, Stays> {
-    let code = Pointer { offset: 0, encoding: head.encoding };
+    let code = Pointer { offset: 0, encoding: head.encoding() };
     let [first, rest @ ..] = relocations else { return Err(Stays::Relocations) };
     if first.symbol() == 0 || !is_fixed(link, &code, first) {
         return Err(Stays::Relocations);
     }
-    match (rest, head.lsda) {
+    match (rest, head.lsda()) {
         ([], None) => Ok(false),
         ([], Some(pointer)) => {
             let width = super::eh_frame::encoded_width(pointer.encoding.0);

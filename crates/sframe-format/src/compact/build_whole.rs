@@ -185,20 +185,16 @@ impl WholeShapes {
         personalities: &[Personality],
         functions: &[PlacedFunction],
     ) -> Result<Vec<u8>, Error> {
-        let places: Vec<(u64, ShapeId)> =
-            functions.iter().map(|function| (function.address, function.shape)).collect();
-        let mut first_of: Vec<u32> = Vec::with_capacity(functions.len());
-        let mut continued: Vec<(u32, u32)> = Vec::new();
-        let entries = self.0.entries_at(&places, |function, entry, continues| {
+        let (mut first, mut continued, mut owners) = (0, Vec::new(), Vec::new());
+        let place = |function: &PlacedFunction| (function.address, function.shape);
+        let entries = self.0.entries_at(functions, place, |function, entry, continues| {
             if continues {
-                continued.push((entry, first_of.get(function).copied().unwrap_or(entry)));
-            } else {
-                first_of.push(entry);
+                continued.push((entry, first));
+                return;
             }
+            first = entry;
+            owners.extend(function.handler.map(|handler| (entry, handler)));
         })?;
-        let owners =
-            first_of.iter().zip(functions).filter_map(|(&entry, function)| Some((entry, function.handler?)));
-        let owners: Vec<(u32, PlacedHandler)> = owners.collect();
         let handlers = Handlers::new(address, &entries, &owners, personalities.len())?;
         let whole = WholeHeader {
             personalities: personalities.len() as u32,

@@ -95,7 +95,7 @@ impl Shapes {
     /// was not handed out. [`ErrorKind::CompactFull`]: there are too many entries.
     /// [`ErrorKind::CompactLength`]: the table would have 4 GiB or more.
     pub fn to_bytes(&self, address: u64, functions: &[(u64, ShapeId)]) -> Result<Vec<u8>, Error> {
-        let entries = self.entries_at(functions, |_, _, _| {})?;
+        let entries = self.entries_at(functions, |&function| function, |_, _, _| {})?;
         let header = self.header_of(&entries, WholeHeader::default())?;
         let mut bytes = Vec::with_capacity(header.length as usize);
         self.write_common(&header, address, &entries, &mut bytes);
@@ -164,12 +164,13 @@ impl Shapes {
         Ok(bytes.len())
     }
 
-    /// The entries of functions. `note` learns the place of the function, the number of the entry, and
-    /// whether the entry continues the function.
-    pub(super) fn entries_at(
+    /// The entries of functions, whose addresses and shapes `place` tells. `note` learns the function, the
+    /// number of the entry, and whether the entry continues the function.
+    pub(super) fn entries_at<F>(
         &self,
-        functions: &[(u64, ShapeId)],
-        mut note: impl FnMut(usize, u32, bool),
+        functions: &[F],
+        place: impl Fn(&F) -> (u64, ShapeId),
+        mut note: impl FnMut(&F, u32, bool),
     ) -> Result<Entries, Error> {
         let full = Error::new(0, ErrorKind::CompactFull { what: "entries" });
         let mut entries = Entries {
@@ -178,9 +179,10 @@ impl Shapes {
             ..Entries::default()
         };
         let mut left = MAX_ENTRIES;
-        for (place, &(address, function)) in functions.iter().enumerate() {
+        for (number, placed) in functions.iter().enumerate() {
+            let (address, function) = place(placed);
             // If functions overlap, the later one counts.
-            let end = functions.get(place + 1).map(|next| next.0);
+            let end = functions.get(number + 1).map(|next| place(next).0);
             if end.is_some_and(|end| end <= address) {
                 return Err(Error::new(0, ErrorKind::CompactOrder { what: "functions" }));
             }
@@ -197,7 +199,7 @@ impl Shapes {
                         break;
                     }
                     left = left.checked_sub(1).ok_or(full)?;
-                    note(place, entries.starts.len() as u32, ahead > 0);
+                    note(placed, entries.starts.len() as u32, ahead > 0);
                     entries.push(start, self.places[shape as usize]);
                 }
             }

@@ -5,9 +5,9 @@
 
 use core::ops::Range;
 
-use super::entries::{Cie, Fde, Frames, Pointer};
-use super::head::CfiHead;
-use super::reason::{CfiReason, malformed};
+use super::entries::{Frames, Pointer};
+use super::head::{CfiHead, KnownCie};
+use super::reason::CfiReason;
 use super::states::CfiStates;
 use crate::abi::Abi;
 use crate::cfi::{CfiFunction, CfiRow, NumberedFunction};
@@ -53,8 +53,7 @@ pub struct CfiParts {
 /// Reads FDEs of one section, one after the other.
 pub struct CfiReader<'data> {
     frames: Frames<'data>,
-    /// FDEs of one CIE follow each other, so the CIE is read once for them.
-    known: Option<Cie<'data>>,
+    known: Option<KnownCie<'data>>,
     states: CfiStates<'data>,
     numbered: NumberedFunction,
     function: CfiFunction,
@@ -86,19 +85,18 @@ impl<'data> CfiReader<'data> {
     /// # Errors
     /// A table cannot say the same.
     pub fn read(&mut self, offset: usize) -> Result<Option<CfiEntry<'_>>, CfiReason> {
-        let Some(head) = self.head(offset)? else { return Ok(None) };
+        let Some(head) = CfiHead::read(&self.frames, &mut self.known, offset)? else { return Ok(None) };
         self.states.read(&head, &mut self.numbered)?;
         let NumberedFunction { size, signal, key_b, ref rows } = self.numbered;
         let row = |&(start, number)| CfiRow { start, ..self.states.rows().row(number).clone() };
         self.function = CfiFunction { size, signal, key_b, rows: rows.iter().map(row).collect() };
-        let Fde { cie, start, .. } = head.fde;
         Ok(Some(CfiEntry {
-            start,
+            start: head.fde.start,
             function: &self.function,
-            lsda: head.lsda,
-            cie: cie.offset,
-            personality: head.personality,
-            encoding: head.encoding,
+            lsda: head.lsda(),
+            cie: head.cie.offset,
+            personality: head.personality(),
+            encoding: head.encoding(),
         }))
     }
 
@@ -106,46 +104,36 @@ impl<'data> CfiReader<'data> {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn head(&mut self, offset: usize) -> Result<Option<CfiHead<'data>>, CfiReason> {
-        let entry = self.entry(offset)?;
-        Ok(entry.map(|fde| CfiHead::new(self.frames, fde)))
+    pub fn head(&mut self, offset: usize) -> Result<Option<CfiHead<'_, 'data>>, CfiReason> {
+        CfiHead::read(&self.frames, &mut self.known, offset)
     }
 
     /// The parts of the FDE at this offset. `None`: there is none that can be read.
     pub fn parts(&mut self, offset: usize) -> Option<CfiParts> {
-        let fde = self.entry(offset).ok()??;
+        let CfiHead { frames, cie, fde, .. } = self.head(offset).ok()??;
         let range = |part| {
-            let start = self.frames.offset_of(part);
+            let start = frames.offset_of(part);
             start..start + gimli::Reader::len(part)
         };
         Some(CfiParts {
-            code_alignment: fde.cie.code_alignment,
-            data_alignment: fde.cie.data_alignment,
-            return_address: fde.cie.return_address.0,
-            signal: fde.cie.signal,
-            key_b: fde.cie.key_b,
-            initial: range(&fde.cie.instructions),
+            code_alignment: cie.code_alignment,
+            data_alignment: cie.data_alignment,
+            return_address: cie.return_address.0,
+            signal: cie.signal,
+            key_b: cie.key_b,
+            initial: range(&cie.instructions),
             instructions: range(&fde.instructions),
             size: fde.size,
         })
-    }
-
-    fn entry(&mut self, offset: usize) -> Result<Option<Fde<'data>>, CfiReason> {
-        let entry = self.frames.entry_at(offset, self.known.as_ref()).map_err(malformed)?;
-        if let Some(Fde { cie, .. }) = entry
-            && self.known.is_none_or(|known| known.offset != cie.offset)
-        {
-            self.known = Some(cie);
-        }
-        Ok(entry)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{CfiHead, CfiReader, CfiReason};
+    use super::{CfiReader, CfiReason};
     use crate::abi::Abi;
     use crate::cfi::CfiFunction;
+    use crate::derive::{CfiCommon, CfiSource};
     use alloc::vec::Vec;
 
     /// Adds a record with its length, padded to four bytes.
@@ -266,12 +254,17 @@ mod tests {
     fn fdes_with_equal_sources_have_equal_rows() {
         let (bytes, offsets) = section(&[(20, 1), (20, 4), (30, 1), (20, 1)]);
         let mut reader = CfiReader::new(Abi::Amd64, &bytes, 0);
-        let heads: Vec<CfiHead<'_>> =
-            offsets.iter().map(|&offset| reader.head(offset).unwrap().unwrap()).collect();
+        let heads: Vec<(u64, CfiCommon<'_>, &[u8])> = offsets
+            .iter()
+            .map(|&offset| {
+                let CfiSource { size, common, instructions } = reader.head(offset).unwrap().unwrap().source;
+                (size, *common, instructions)
+            })
+            .collect();
         let functions: Vec<_> =
             offsets.iter().map(|&offset| reader.read(offset).unwrap().unwrap().function.clone()).collect();
         for (head, function) in heads.iter().zip(&functions) {
-            let same_source: Vec<bool> = heads.iter().map(|other| other.source == head.source).collect();
+            let same_source: Vec<bool> = heads.iter().map(|other| other == head).collect();
             let same: Vec<bool> = functions.iter().map(|other| other == function).collect();
             assert_eq!(same_source, same);
         }

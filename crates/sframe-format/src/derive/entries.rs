@@ -82,6 +82,13 @@ pub(super) struct Fde<'data> {
     pub start: u64,
     /// Bytes that it covers.
     pub size: u64,
+    pub instructions: Slice<'data>,
+}
+
+/// An FDE without its CIE.
+pub(super) struct FdeBody<'data> {
+    pub start: u64,
+    pub size: u64,
     /// The pointer to its language-specific data, which may be null.
     pub lsda: Option<Pointer>,
     pub instructions: Slice<'data>,
@@ -127,12 +134,18 @@ impl<'data> Frames<'data> {
     /// The FDE of a record. `None`: the record is a CIE. `known` is a CIE that was read before, because FDEs
     /// of one CIE follow each other.
     pub fn entry(&self, record: &Record, known: Option<&Cie<'data>>) -> Result<Option<Fde<'data>>, Error> {
-        let (mut rest, place) = self.body(record)?;
+        let (rest, place) = self.body(record)?;
         let Some(place) = place else { return Ok(None) };
         let cie = match known {
             Some(cie) if cie.offset == place => *cie,
             _ => self.cie(place)?,
         };
+        let FdeBody { start, size, instructions, .. } = self.fde_body(rest, &cie)?;
+        Ok(Some(Fde { offset: record.offset, cie, start, size, instructions }))
+    }
+
+    /// What an FDE says itself. `rest` are its bytes behind the offset of its CIE.
+    pub fn fde_body(&self, mut rest: Slice<'data>, cie: &Cie<'data>) -> Result<FdeBody<'data>, Error> {
         let start = self.address(&mut rest, cie.encoding)?;
         let size = value(&mut rest, cie.encoding)?;
         let mut lsda = None;
@@ -142,7 +155,7 @@ impl<'data> Frames<'data> {
             lsda = cie.lsda_encoding.map(|encoding| Pointer { offset, encoding });
             rest.skip(length)?;
         }
-        Ok(Some(Fde { offset: record.offset, cie, start, size, lsda, instructions: rest }))
+        Ok(FdeBody { start, size, lsda, instructions: rest })
     }
 
     /// The FDE at this offset.
@@ -151,18 +164,13 @@ impl<'data> Frames<'data> {
         self.entry(&record, known)?.ok_or(Error::NotCiePointer(offset as u64))
     }
 
-    /// The FDE at this offset. `None`: a CIE is there.
-    pub fn entry_at(&self, offset: usize, known: Option<&Cie<'data>>) -> Result<Option<Fde<'data>>, Error> {
-        self.entry(&self.record(offset)?, known)
-    }
-
-    fn record(&self, offset: usize) -> Result<Record, Error> {
+    pub fn record(&self, offset: usize) -> Result<Record, Error> {
         let record = record_at(self.abi.endian(), self.data.slice(), offset);
         record.ok_or(Error::NoEntryAtGivenOffset(offset as u64))
     }
 
     /// The bytes after the field that tells CIEs from FDEs, and in an FDE the offset of its CIE.
-    fn body(&self, record: &Record) -> Result<(Slice<'data>, Option<usize>), Error> {
+    pub fn body(&self, record: &Record) -> Result<(Slice<'data>, Option<usize>), Error> {
         let mut rest = self.data;
         rest.truncate(record.end)?;
         rest.skip(record.id)?;
@@ -181,7 +189,7 @@ impl<'data> Frames<'data> {
         Ok((rest, Some(place.ok_or(Error::OffsetOutOfBounds(id))?)))
     }
 
-    fn cie(&self, offset: usize) -> Result<Cie<'data>, Error> {
+    pub fn cie(&self, offset: usize) -> Result<Cie<'data>, Error> {
         let (mut rest, place) = self.body(&self.record(offset)?)?;
         if place.is_some() {
             return Err(Error::NotCieId(offset as u64));

@@ -145,26 +145,30 @@ impl<'data> CfiStates<'data> {
     ///
     /// # Errors
     /// A table cannot say the same. `function` is a part of it then.
-    pub fn read(&mut self, head: &CfiHead<'data>, function: &mut NumberedFunction) -> Result<(), CfiReason> {
-        let (frames, fde) = (&head.frames, &head.fde);
+    pub fn read(
+        &mut self,
+        head: &CfiHead<'_, 'data>,
+        function: &mut NumberedFunction,
+    ) -> Result<(), CfiReason> {
+        let CfiHead { frames, cie, fde, .. } = head;
         function.rows.clear();
         if fde.size > MOST_BYTES {
             return Err(CfiReason::Size);
         }
         function.size = fde.size as u32;
-        (function.signal, function.key_b) = (fde.cie.signal, fde.cie.key_b);
-        let column = fde.cie.return_address.0;
+        (function.signal, function.key_b) = (cie.signal, cie.key_b);
+        let column = cie.return_address.0;
         if u32::from(column) != self.abi.return_address() {
             return Err(CfiReason::ReturnColumn(column));
         }
-        if fde.cie.unusual || (fde.cie.key_b && !self.abi.is_aarch64()) {
+        if cie.unusual || (cie.key_b && !self.abi.is_aarch64()) {
             return Err(CfiReason::Augmentation);
         }
-        let mut at = self.points.begin(frames, &fde.cie)?;
+        let mut at = self.points.begin(frames, cie)?;
         let (mut start, mut left) = (0, MOST_INSTRUCTIONS);
-        let mut instructions = Instructions::new(frames, &fde.cie, fde.instructions);
+        let mut instructions = Instructions::new(frames, cie, fde.instructions);
         while let Some(delta) = self.points.follow(&mut at, &mut instructions, &mut left)? {
-            let next = u64::from(delta).checked_mul(fde.cie.code_alignment);
+            let next = u64::from(delta).checked_mul(cie.code_alignment);
             let next = next.and_then(|delta| delta.checked_add(start));
             let next = next.ok_or_else(|| malformed(Error::AddressOverflow))?;
             if next > start {
@@ -598,7 +602,8 @@ mod tests {
             let mut states = CfiStates::new(abi);
             let (mut function, mut count) = (NumberedFunction::default(), 0);
             for data in &sections {
-                let head = CfiReader::new(abi, data, 0).head(32).unwrap().unwrap();
+                let mut reader = CfiReader::new(abi, data, 0);
+                let head = reader.head(32).unwrap().unwrap();
                 let read = states.read(&head, &mut function);
                 let row = |&(start, number)| CfiRow { start, ..states.rows().row(number).clone() };
                 let rows: Vec<CfiRow> = function.rows.iter().map(row).collect();
