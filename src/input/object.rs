@@ -68,6 +68,10 @@ pub enum SymbolPlace {
     Common,
 }
 
+/// The first section type that means something to one application alone (`SHT_LOUSER`). The linker cannot
+/// know whether such sections may be joined and moved.
+const FIRST_OF_APPLICATIONS: u32 = 0x8000_0000;
+
 /// Intermediate code of a compiler in an object (link-time optimization).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Intermediate {
@@ -284,7 +288,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     ///
     /// # Errors
     /// Two relocation sections for one section, `SHT_RELR` (which no ABI of the three architectures has
-    /// in objects), and relocations for a section that does not exist.
+    /// in objects), relocations for a section that does not exist, and a loaded section of an application's
+    /// own type.
     pub fn index_relocation_sections(&mut self) -> Result<bool, Malformed> {
         self.relocation_sections = vec![0; self.headers.len()];
         let mut implicit = false;
@@ -298,6 +303,14 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
                     let finding = format!(
                         "section {name} is of type SHT_RELR (relative relocations), which objects of this machine do not use; \
                          expected SHT_RELA, SHT_REL or SHT_CREL"
+                    );
+                    return Err(Malformed::at(offset, finding));
+                }
+                FIRST_OF_APPLICATIONS.. if header.sh_flags.get() & elf::SHF_ALLOC != 0 => {
+                    let name = self.section_name_lossy(index);
+                    let finding = format!(
+                        "section {name} is loaded and of type {kind:#x}, which has a meaning for one application alone; \
+                         expected a type of the ABI, or a section that is not loaded"
                     );
                     return Err(Malformed::at(offset, finding));
                 }
