@@ -19,6 +19,9 @@ pub enum Effect {
     HoldStackPointer(Register, i64),
     /// Sets the stack pointer to a register plus an offset.
     StackPointerFrom(Register, i64),
+    /// The same where no symbol says that the code is of a function: it may as well go on to another stack,
+    /// so the register says nothing of the frame before.
+    StackPointerFromAny(Register, i64),
     /// Gives a register another value.
     Overwrite(Register),
     /// Sets the stack pointer to the frame pointer plus an offset.

@@ -135,7 +135,7 @@ impl State {
                 let by = self.height.and_then(|height| height.checked_sub(offset));
                 self.held = by.map(|by| (register, by));
             }
-            Effect::StackPointerFrom(register, offset) => {
+            Effect::StackPointerFrom(register, offset) | Effect::StackPointerFromAny(register, offset) => {
                 let held = self.held.take().filter(|held| held.0 == register);
                 let height = held.and_then(|(_, by)| by.checked_sub(offset));
                 self.height = height.filter(|&height| height >= self.least);
@@ -177,6 +177,7 @@ impl State {
         match effect {
             Effect::MoveStackPointer(by) => self.move_stack_pointer(by.wrapping_neg()),
             Effect::LoseStackPointer | Effect::AlignStackPointer => self.height = None,
+            Effect::StackPointerFromAny(..) => (self.height, self.held) = (None, None),
             Effect::HoldStackPointer(register, offset) => {
                 let held = self.held.take().filter(|held| held.0 == register);
                 let height = held.and_then(|(_, by)| by.checked_add(offset));

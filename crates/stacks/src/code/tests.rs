@@ -428,6 +428,9 @@ fn an_aligned_frame_counts_from_the_register_that_has_the_stack_pointer() {
         "1026 end".into(),
     ];
     assert_eq!(rows_of(&code, &[(0x1000..0x1026, false)]), expected);
+    // Without a symbol, the block may go on to another stack.
+    let unknown = [row(0x1023, "r7+16"), row(0x1025, "r7+8"), "1026 end".into()];
+    assert_eq!(rows(Abi::Amd64, &code), unknown);
     // call in place of the jump. What is called may use the register, and nobody says where it is saved then.
     code.splice(0x10..0x15, [0xe8, 0, 1, 0, 0]);
     let with_call = rows_of(&code, &[(0x1000..0x1026, false)]);

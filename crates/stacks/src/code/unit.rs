@@ -117,8 +117,12 @@ impl<'a, M: Machine> Unit<'a, M> {
         for place in 0..self.instructions.len() {
             let (from, code) = (effects.len() as u32, self.code(place));
             match M::holds(code) {
-                Some((register, effect @ Effect::StackPointerFrom(..))) if registers.contains(&register) => {
-                    effects.push(effect);
+                Some((register, Effect::StackPointerFrom(_, offset))) if registers.contains(&register) => {
+                    effects.push(if self.instructions[place].unknown {
+                        Effect::StackPointerFromAny(register, offset)
+                    } else {
+                        Effect::StackPointerFrom(register, offset)
+                    });
                 }
                 _ => effects.extend_from_slice(self.effects(place)),
             }
