@@ -207,8 +207,7 @@ fn section_of(link: &Inputs<'_, X86_64>, file: usize, name: &str) -> SectionId {
 
 /// The output section. Every code field holds the number of its relocations.
 fn written(link: &Geometry<'_, X86_64>) -> Vec<u8> {
-    // Bytes of an output are zero at first.
-    let mut out = vec![0; synth::eh_frame::size(link) as usize];
+    let mut out = vec![0xee; synth::eh_frame::size(link) as usize];
     synth::eh_frame::write(link, 0x1000, Region::of_memory(&mut out), |record| {
         assert_eq!(record.address, 0x1000 + record.record.output);
         if record.record.fde.is_some() {
