@@ -97,6 +97,7 @@ pub fn write<T: Target>(
     let of_plts = plt_cfi::size(link);
     out.take_first(of_plts)
         .fill(|out| plt_cfi::write(link, address.wrapping_add(link.kept_frames.size), out));
+    out.fill(|out| out.fill(0));
     batches.into_par_iter().for_each(|(batch, region)| {
         region.fill(|mut rest| {
             for file in batch {
