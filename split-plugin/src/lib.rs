@@ -38,7 +38,6 @@ use linker_plugin::abi::{RawFile, Transfer, status};
 use references::References;
 use std::ffi::{CStr, OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tempfile::TempDir;
@@ -64,20 +63,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Does the work of a hook. A fatal message comes last, while no lock is held: the linker may not return from
 /// that call.
-fn guarded(work: impl FnOnce() -> Result<(), (Arc<Linker>, Stop)>) -> c_int {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(())) => status::OK,
-        Ok(Err((linker, Stop(message)))) => {
+fn ended(work: impl FnOnce() -> Result<(), (Arc<Linker>, Stop)>) -> c_int {
+    match work() {
+        Ok(()) => status::OK,
+        Err((linker, Stop(message))) => {
             linker.say(Level::Fatal, &message);
             status::ERROR
         }
-        Err(_) => status::ERROR,
     }
 }
 
 /// Works on the state of the link. Outside a link, it does nothing.
 fn with(work: impl FnOnce(&mut Plugin) -> Result<(), Stop>) -> c_int {
-    guarded(|| match &mut *lock(&PLUGIN) {
+    ended(|| match &mut *lock(&PLUGIN) {
         Some(plugin) => work(plugin).map_err(|stop| (plugin.linker.clone(), stop)),
         None => Ok(()),
     })
@@ -90,7 +88,7 @@ fn with(work: impl FnOnce(&mut Plugin) -> Result<(), Stop>) -> c_int {
 /// have the types that their tags say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onload(vector: *const Transfer) -> c_int {
-    guarded(|| {
+    ended(|| {
         // SAFETY: the caller's promise.
         let linker = Arc::new(unsafe { Linker::read(vector) });
         let stop = |message| (linker.clone(), Stop(message));

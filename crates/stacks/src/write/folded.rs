@@ -23,13 +23,13 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
         let thread = named.profile.threads.get(row.thread as usize);
         let mut line = String::new();
         if has_several {
-            line.push_str(&clean(named.profile.event(row.event)));
+            push(&mut line, named.profile.event(row.event));
             line.push(';');
         }
-        line.push_str(&clean(thread.map_or("?", |thread| &thread.name)));
+        push(&mut line, thread.map_or("?", |thread| &thread.name));
         for function in named.functions(row) {
             line.push(';');
-            line.push_str(&clean(function));
+            push(&mut line, function);
         }
         let sum = lines.entry(line).or_default();
         *sum = sum.saturating_add(count);
@@ -40,17 +40,15 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A name without the characters that separate names and lines, or that a terminal would obey.
-fn clean(name: &str) -> String {
-    name.chars()
-        .map(|letter| {
-            if letter == ';' {
-                ':'
-            } else if letter.is_control() {
-                ' '
-            } else {
-                letter
-            }
-        })
-        .collect()
+/// Adds a name without the characters that separate names and lines, or that a terminal would obey.
+fn push(line: &mut String, name: &str) {
+    // Nearly all names are such, and stacks have very many.
+    if name.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b';') {
+        return line.push_str(name);
+    }
+    line.extend(name.chars().map(|letter| match letter {
+        ';' => ':',
+        letter if letter.is_control() => ' ',
+        letter => letter,
+    }));
 }
