@@ -52,27 +52,10 @@ fn expand(author: Author, folder: &Path, arguments: Vec<String>, depth: usize) -
     Ok(expanded)
 }
 
-/// The words of a response file. Blanks separate them unless they are quoted or escaped.
+/// The words of a response file.
 pub fn words_of(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        match (quote, character) {
-            (_, '\\') => word.get_or_insert_default().extend(characters.next()),
-            (Some(open), _) if open == character => quote = None,
-            (Some(_), _) => word.get_or_insert_default().push(character),
-            (None, '"' | '\'') => {
-                quote = Some(character);
-                word.get_or_insert_default();
-            }
-            (None, _) if character.is_whitespace() => words.extend(word.take()),
-            (None, _) => word.get_or_insert_default().push(character),
-        }
-    }
-    words.extend(word);
-    words
+    let words = linker_options::response::split(text.as_bytes()).into_iter();
+    words.map(|word| String::from_utf8_lossy(&word).into_owned()).collect()
 }
 
 /// The option that a word is.

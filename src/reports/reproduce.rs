@@ -225,7 +225,12 @@ fn quote(argument: &[u8], out: &mut Vec<u8>) {
         out.extend(b"\"\"");
     }
     for &byte in argument {
-        if byte.is_ascii_whitespace() || matches!(byte, b'\\' | b'"' | b'\'') {
+        // Behind a backslash, the line would go on.
+        if byte == b'\n' {
+            out.extend(b"\"\n\"");
+            continue;
+        }
+        if byte.is_ascii_whitespace() || matches!(byte, b'\x0b' | b'\\' | b'"' | b'\'') {
             out.push(b'\\');
         }
         out.push(byte);
@@ -300,5 +305,20 @@ mod tests {
     #[test]
     fn a_sysroot_moves_with_its_files() {
         assert_eq!(rewrite(&["--sysroot=/srv/tree", "-lc"], &[]), "--sysroot=./srv/tree\n-lc\n");
+    }
+
+    /// Whoever reads the response file gets the same words.
+    #[test]
+    fn quoted_words_are_read_back() {
+        let words: Vec<Vec<u8>> = (0..=255)
+            .map(|byte| vec![b'a', byte, b'b'])
+            .chain(["", "\\\n", "\n", "'\"'", "two words\n\n and \\ more", "end\\"].map(|word| word.into()))
+            .collect();
+        let mut text = Vec::new();
+        for word in &words {
+            quote(word, &mut text);
+            text.push(b'\n');
+        }
+        assert_eq!(linker_options::response::split(&text), words);
     }
 }

@@ -5,7 +5,7 @@
 //! [`Builder::finish`] makes everything that does not depend on addresses: all parts except the pages and the
 //! regions. The address ranges of the code bound the number of these ([`Pages::of_ranges`](super::Pages)). In
 //! the second step, [`Shapes::write`] joins addresses and shapes. If several threads read functions, each has
-//! a builder, and [`super::join`] makes one of what they hold.
+//! a builder, and [`super::join()`] makes one of what they hold.
 
 use alloc::vec::Vec;
 

@@ -26,7 +26,7 @@ pub(super) const REPEATS: u32 = u32::MAX;
 /// The largest number of steps that a table may have: numbers in shapes end here.
 const MAX_STEPS: usize = 1 << 24;
 
-/// The functions of a [`Builder`](super::Builder), or of several ([`super::join`]).
+/// The functions of a [`Builder`](super::Builder), or of several ([`super::join()`]).
 #[derive(Clone, Debug)]
 pub struct Collected {
     pub(super) abi: Abi,
@@ -155,7 +155,7 @@ fn place_runs(runs: &Words, uses: &[u32]) -> (Vec<u32>, Vec<u32>) {
     (steps, starts)
 }
 
-/// The words of all rules, with [`NO_ROW`] first, and the bytes of the rules that do not fit a word.
+/// The words of all rules, with `NO_ROW` first, and the bytes of the rules that do not fit a word.
 fn rule_words(endian: crate::Endian, rules: &[RowRules]) -> (Vec<u64>, Vec<[u8; LONG_RULE_SIZE]>) {
     let mut long = Vec::new();
     let mut words = vec![Packed::NO_ROW.to_word()];

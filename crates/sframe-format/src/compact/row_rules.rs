@@ -24,7 +24,7 @@ impl RowRules {
     }
 }
 
-/// The number of these rules, from 1 on: [`NO_ROW`] is 0. New rules are appended.
+/// The number of these rules, from 1 on: `NO_ROW` is 0. New rules are appended.
 pub(super) fn number(
     rules: &mut Vec<RowRules>,
     numbers: &mut HashMap<RowRules, u32, FixedState>,
