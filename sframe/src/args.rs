@@ -226,10 +226,14 @@ pub struct Record {
     pub target: Sampled,
     /// Unwind in the kernel, by a BPF program and compact tables; needs CAP_BPF and Linux 5.17 on x86-64
     ///
-    /// Samples that the program cannot unwind are copied and unwound here, as without this option. If the
-    /// kernel does not allow bpf(), a warning says so, and all samples are unwound here.
-    #[arg(long)]
+    /// It is the default for a command and for -p, if the kernel allows it and no option asks for other
+    /// events, waits or copies of a size. Samples that the program cannot unwind are copied and unwound here.
+    /// If the kernel does not allow bpf(), a warning says so, and all samples are unwound here.
+    #[arg(long, overrides_with = "no_bpf")]
     pub bpf: bool,
+    /// Copy the stack of each sample, and unwind it here
+    #[arg(long, overrides_with = "bpf")]
+    pub no_bpf: bool,
     #[command(flatten)]
     pub rotation: Rotate,
     /// Programs and libraries that are open at a time; 0: any number [default: 4096 with -a and --cgroup]

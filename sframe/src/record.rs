@@ -1,6 +1,6 @@
 //! `sframe record`: samples the stacks of a running program.
 
-use super::args::Record;
+use super::args::{Record, Sampled};
 use super::open::Problem;
 use super::report::{Outcome, complain, tell, warn};
 use super::rotation::Rotation;
@@ -55,7 +55,7 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
         rotate_by_signal();
     }
     let plan = Plan::new(&output, None)?;
-    let in_kernel = if arguments.bpf { in_kernel() } else { None };
+    let in_kernel = in_kernel(arguments);
     let profile = RefCell::new(Profile::new(plan.wants_addresses()));
     stop_by_signals();
     let bar = progress_bar();
@@ -71,7 +71,15 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     let mut settings = settings(&arguments.rows, None, arguments.output.stats.is_some());
     settings.files.bound.files = most_files(arguments);
     let mut take = |stack: &Stack<'_>| profile.borrow_mut().add(stack);
-    let recorded = record(&request, settings, in_kernel, stopped(), &mut watch, &mut take);
+    let may_do_without = in_kernel.is_some() && !arguments.bpf;
+    let mut begin =
+        |in_kernel| record(&request, settings.clone(), in_kernel, stopped(), &mut watch, &mut take);
+    let mut recorded = begin(in_kernel);
+    // Unwinding in the kernel takes more memory and descriptors, of which there may be too few. Nothing has
+    // been sampled then.
+    if recorded.is_err() && may_do_without {
+        recorded = begin(None);
+    }
     bar.finish_and_clear();
     let recorded = recorded.map_err(|message| Problem::new(&*title, message))?;
     warn_of_the_incomplete(&recorded);
@@ -197,14 +205,22 @@ fn keep_earlier(page: &str) -> &'static str {
     }
 }
 
-/// The program that unwinds in the kernel. If it cannot be loaded, a warning says why, and this process
-/// unwinds everything.
-fn in_kernel() -> Option<InKernel> {
-    InKernel::load(false)
-        .map_err(|reason| {
-            warn(&format!("--bpf: {reason}; stacks are copied and unwound in this process instead"));
-        })
-        .ok()
+/// The program that unwinds in the kernel. If it cannot be loaded, this process unwinds everything, and where
+/// the user asked for it, a warning says why.
+fn in_kernel(arguments: &Record) -> Option<InKernel> {
+    let Sampled { all, cgroup, event, off_cpu, stack_size, .. } = &arguments.target;
+    // Few programs that use their processors. A whole machine would need the tables of all that it runs.
+    let is_usual = !all && cgroup.is_none() && event.is_empty() && !off_cpu && stack_size.is_none();
+    if arguments.no_bpf || !(arguments.bpf || is_usual) {
+        return None;
+    }
+    let loaded = InKernel::load(false);
+    if let Err(reason) = &loaded
+        && arguments.bpf
+    {
+        warn(&format!("--bpf: {reason}; stacks are copied and unwound in this process instead"));
+    }
+    loaded.ok()
 }
 
 /// A progress line on the terminal; nothing without a terminal.

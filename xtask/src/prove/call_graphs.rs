@@ -2,11 +2,11 @@
 //! caller that a stack names must be one of them.
 //!
 //! A share of rooted stacks says little alone, because a walk that has lost its way may also reach a root. So
-//! this proof counts both, for `sframe` on a recording of perf, for `sframe record` with and without `--bpf`,
-//! and for `perf script` on the recording of perf. A sample has a wrong edge if a function of the program is
-//! called by another function than its source says, or by no function at all.
+//! this proof counts both, for `sframe` on a recording of perf, for `sframe record` as people run it and with
+//! `--no-bpf`, and for `perf script` on the recording of perf. A sample has a wrong edge if a function of the
+//! program is called by another function than its source says, or by no function at all.
 //!
-//! Without `--bpf`, the kernel copies the top of one stack for each sample. A walk that ends where the copy
+//! With `--no-bpf`, the kernel copies the top of one stack for each sample. A walk that ends where the copy
 //! does, or where the program came from another stack, is whole as far as anybody can say, and counted apart.
 
 use super::proof::Proof;
@@ -219,7 +219,7 @@ pub fn call_graphs(proof: &mut Proof, sframe: &Path) -> Result<()> {
     proof.note(format!("{}, cpu-clock at 499 Hz, 32 KiB of stack for each sample\n", perf.trim()))?;
     proof.note(
         "| program | sframe stacks: samples | rooted | not copied | wrong | sframe record: samples | rooted | not copied | wrong \
-         | sframe record --bpf: samples | rooted | not copied | wrong | perf script: samples | rooted | wrong |\n\
+         | sframe record --no-bpf: samples | rooted | not copied | wrong | perf script: samples | rooted | wrong |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     )?;
     let (mut edges, mut wrong) = (String::new(), 0);
@@ -286,7 +286,7 @@ fn sampled(proof: &Proof, sframe: &Path, program: &str) -> Result<[(&'static str
     Ok([
         ("sframe stacks", Some(run(&["stacks", "perf.data"], &[])?)),
         ("sframe record", run(&["record"], &["--", program]).ok()),
-        ("sframe record --bpf", run(&["record", "--bpf"], &["--", program]).ok()),
+        ("sframe record --no-bpf", run(&["record", "--no-bpf"], &["--", program]).ok()),
         ("perf", script.map(|text| Verdict::of_script(&text))),
     ])
 }

@@ -26,7 +26,7 @@ const PROFILERS: [(&str, &str); 4] = [
         "perf record -q -e cpu-clock -F RATE --call-graph dwarf,32768 -o perf.data --",
     ),
     ("perf record, frame pointers", "perf record -q -e cpu-clock -F RATE --call-graph fp -o perf.data --"),
-    ("sframe record", "sframe record -F RATE --format folded -o live.folded --"),
+    ("sframe record --no-bpf", "sframe record --no-bpf -F RATE --format folded -o live.folded --"),
     ("sframe record --bpf", "sframe record --bpf -F RATE --format folded -o live.folded --"),
 ];
 
