@@ -113,6 +113,18 @@ pub struct Split<'a, E: ByteOrder> {
     pub broken: Vec<(u32, Malformed)>,
 }
 
+impl<E: ByteOrder> FrameSection<'_, E> {
+    /// The relocations of a CIE of this section.
+    pub fn relocations_of_cie(&self, cie: &Cie) -> &[Rela<E>] {
+        &self.relocations[cie.first_relocation as usize..cie.end_relocation as usize]
+    }
+
+    /// The relocations of an FDE of this section. The first one gives the start of the code.
+    pub fn relocations_of_fde(&self, fde: &Fde) -> &[Rela<E>] {
+        &self.relocations[fde.first_relocation as usize..fde.end_relocation as usize]
+    }
+}
+
 impl<E: ByteOrder> Default for FileFrames<'_, E> {
     fn default() -> Self {
         FileFrames { sections: Vec::new(), cies: Vec::new(), fdes: Vec::new(), by_function: Vec::new() }
@@ -516,10 +528,8 @@ pub fn fde_edges<'f, E: ByteOrder>(
             let fde = &frames.fdes[row as usize];
             let section = frames.section_of_fde(row);
             let cie = &frames.cies[fde.cie as usize];
-            let data = &section.relocations[fde.first_relocation as usize + 1..fde.end_relocation as usize];
-            let personality =
-                &section.relocations[cie.first_relocation as usize..cie.end_relocation as usize];
-            data.iter().chain(personality)
+            // The first one is that of the code.
+            section.relocations_of_fde(fde).iter().skip(1).chain(section.relocations_of_cie(cie))
         })
     })
 }

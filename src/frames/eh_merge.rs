@@ -138,9 +138,9 @@ fn relocations<'f, T: Target>(
     row: u32,
 ) -> impl Iterator<Item = (u64, u32, SymbolId, i64)> + 'f {
     let cie = frames.cies[row as usize];
-    let all = &frames.section_of_cie(row).relocations;
+    let relocations = frames.section_of_cie(row).relocations_of_cie(&cie);
     let object = &link.objects[file.index()];
-    all[cie.first_relocation as usize..cie.end_relocation as usize].iter().map(move |relocation| {
+    relocations.iter().map(move |relocation| {
         let offset = relocation.r_offset.get() - u64::from(cie.offset);
         (offset, relocation.kind(), object.symbol_id(relocation.symbol()), relocation.r_addend.get())
     })

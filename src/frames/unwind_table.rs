@@ -171,16 +171,13 @@ impl UnwindTable {
             replaced.iter().map(|function| frames.fdes[function.fde as usize].cie).collect();
         seen.sort_unstable();
         seen.dedup();
-        let rows = |section: &'r FrameSection<'_, E>, first: u32, end: u32| {
-            (section.index, &section.relocations[first as usize..end as usize])
-        };
         let cies = seen.into_iter().map(move |row| {
-            let cie = &frames.cies[row as usize];
-            rows(frames.section_of_cie(row), cie.first_relocation, cie.end_relocation)
+            let section = frames.section_of_cie(row);
+            (section.index, section.relocations_of_cie(&frames.cies[row as usize]))
         });
         let fdes = replaced.iter().map(move |function| {
-            let fde = &frames.fdes[function.fde as usize];
-            rows(frames.section_of_fde(function.fde), fde.first_relocation, fde.end_relocation)
+            let section = frames.section_of_fde(function.fde);
+            (section.index, section.relocations_of_fde(&frames.fdes[function.fde as usize]))
         });
         cies.chain(fdes)
     }
@@ -449,8 +446,7 @@ impl<'a> Reader<'a> {
         if !found.is_known() {
             self.states.read(&head, &mut self.function).map_err(Stays::Says)?;
         }
-        let own = &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize];
-        let has_lsda = expect_pointers(link, section, own, &head)?;
+        let has_lsda = expect_pointers(link, section, section.relocations_of_fde(fde), &head)?;
         let cie = &frames.cies[fde.cie as usize];
         if cie.end_relocation - cie.first_relocation != u32::from(head.personality().is_some()) {
             return Err(Stays::Relocations);

@@ -170,7 +170,6 @@ impl OutputFile {
                 temporary.file(),
                 &empty.into_iter().flat_map(|gap| pieces(gap, holes)).collect::<Vec<_>>(),
             )?;
-            self.writers.is_reserved = true;
         }
         Ok(())
     }

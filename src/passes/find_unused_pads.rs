@@ -124,9 +124,7 @@ fn addresses_in<'a, T: Target>(
     if let Some(frames) = link.frames.files.get(object.id.index()) {
         for section in &frames.sections {
             let cies = frames.cies[section.cies.start as usize..section.cies.end as usize].iter();
-            let relocations = cies.flat_map(|cie| {
-                &section.relocations[cie.first_relocation as usize..cie.end_relocation as usize]
-            });
+            let relocations = cies.flat_map(|cie| section.relocations_of_cie(cie));
             for relocation in relocations {
                 let symbol = object.symbol_id(relocation.symbol());
                 uses.taken.push(point(address::value(link, symbol)));

@@ -28,6 +28,7 @@ use crate::input::{ObjectFile, SharedFile};
 use crate::phase::{Inputs, SectionState, SectionStates};
 use crate::plan::LayoutPlan;
 use crate::symbols::{CommonBlock, Definition, Definitions, MentionedBy};
+use hashbrown::HashMap;
 use parallel::{IntoParallel, ParallelSlice, ParallelSort};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -408,7 +409,7 @@ fn report_duplicates<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates
     let (objects, names, sink) = (&inputs.objects[..], &inputs.globals.names, inputs.sink);
     let demangled = inputs.config.diagnostics.demangle;
     let beside_just_symbols = !inputs.config.symbols.defined_once_beside_just_symbols;
-    let mut lines = SourceLines::default();
+    let (mut lines, mut same) = (SourceLines::default(), HashMap::new());
     let mut clashes: Vec<(SymbolId, FileId, u32)> = objects
         .par_iter()
         .flat_map_iter(|object| {
@@ -437,8 +438,13 @@ fn report_duplicates<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates
             format!("multiple definition of `{name}'"),
         )
         .ordered(file.0, 0, symbol.into());
-        let twice =
-            group.iter().find(|other| is_same_file(&objects[file.index()], &objects[other.1.index()]));
+        // Two objects may clash in all of their symbols, and are compared once.
+        let mut is_same = |&other: &FileId| {
+            *same
+                .entry((file, other))
+                .or_insert_with(|| is_same_file(&objects[file.index()], &objects[other.index()]))
+        };
+        let twice = group.iter().map(|&(_, other, _)| other).find(&mut is_same);
         let others = group.iter().map(|&(_, file, index)| (file, index));
         for (file, index) in std::iter::once((file, symbol)).chain(others) {
             diagnostic = defined_at(&objects[file.index()], index as usize, &mut lines, demangled)
@@ -447,7 +453,7 @@ fn report_duplicates<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates
         }
         let help = match twice {
             Some(other) => {
-                format!("{} is among the inputs twice: name it once", objects[other.1.index()].name)
+                format!("{} is among the inputs twice: name it once", objects[other.index()].name)
             }
             None => "--allow-multiple-definition (-z muldefs) takes the first of them".to_owned(),
         };

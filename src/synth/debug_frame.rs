@@ -241,8 +241,7 @@ fn write_fde<T: Target>(link: &Placed<'_, T>, cie: u64, function: &TabledFunctio
     let frames = &link.frames.files[function.file.index()];
     let fde = &frames.fdes[function.fde as usize];
     let section = frames.section_of_fde(function.fde);
-    let relocations = &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize];
-    let start = code_address(link, function.file, relocations).unwrap_or(0);
+    let start = code_address(link, function.file, section.relocations_of_fde(fde)).unwrap_or(0);
     let head = FdeHead::<T::E> {
         length: U32::new(room.len() as u32 - 4),
         cie: U32::new(cie as u32),

@@ -135,9 +135,7 @@ fn by_address<T: Target>(link: &Located<'_, T>, table: &UnwindTable) -> Vec<(u64
 /// The relocations of a function's FDE.
 fn relocations_of<'r, T: Target>(link: &'r Located<'_, T>, function: &TabledFunction) -> &'r [Rela<T::E>] {
     let frames = &link.frames.files[function.file.index()];
-    let fde = &frames.fdes[function.fde as usize];
-    let section = frames.section_of_fde(function.fde);
-    &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize]
+    frames.section_of_fde(function.fde).relocations_of_fde(&frames.fdes[function.fde as usize])
 }
 
 /// A function at its address.

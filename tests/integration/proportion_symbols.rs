@@ -60,6 +60,16 @@ fn groups_among_versioned_symbols() {
     within(&work, &["-r", &object]).ok();
 }
 
+/// All symbols of an object that is named twice clash, and each message says that it is the same object.
+#[test]
+fn a_large_object_that_is_named_twice() {
+    let work = Work::new();
+    let symbols = lines(120_000, |n| format!(".globl s{n}\ns{n}: ret"));
+    let object = work.s("object", &format!(".data\n.fill 6000000,8,7\n.text\n{symbols}"));
+    let outcome = within(&work, &["-shared", &object, &object]).fails();
+    outcome.says(&["object.o is among the inputs twice: name it once"]);
+}
+
 /// For each symbol, there is a text to show where it is first used.
 #[test]
 fn warnings_for_many_symbols() {

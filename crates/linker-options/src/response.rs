@@ -1,8 +1,9 @@
 //! Response files: `@FILE` stands for the arguments in the file.
 //!
 //! Arguments are quoted as in GNU tools: white space separates them, unless it is inside single or double
-//! quotes. A backslash takes the next byte as it is, also inside quotes. Files may name further files,
-//! relative to the working directory. As in GNU tools, `@NAME` stays an argument if there is no such file.
+//! quotes. A backslash takes the next byte as it is, also inside quotes; behind one at the end of a line, the
+//! line goes on. Files may name further files, relative to the working directory. As in GNU tools, `@NAME`
+//! stays an argument if there is no such file.
 
 use super::state::FileReader;
 use super::values::{path, shown};

@@ -118,7 +118,7 @@ fn run<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R
             let _ = fatal.send(None);
         }));
     });
-    // A panic ends the process. In tests it does not, and this link would wait for ever.
+    // A panic ends the process. In tests it only ends the thread, and nobody would tell the receiver.
     let body = move || {
         let _ = sender.send(catch_unwind(AssertUnwindSafe(work)).ok());
     };
