@@ -129,11 +129,24 @@ impl<D> Unwinder<D> {
 
     /// Removes the modules that overlap a range of addresses, because something else has been mapped there.
     pub fn remove_overlapping(&mut self, range: Range<u64>) {
-        let before = self.modules.len();
-        self.modules.retain(|old| old.range.end <= range.start || range.end <= old.range.start);
-        if self.modules.len() != before {
+        let overlapping = self.places_of(&range);
+        if !overlapping.is_empty() {
+            self.modules.drain(overlapping);
             self.generation = next_generation();
         }
+    }
+
+    /// The modules that overlap a range of addresses, ascending by address.
+    pub fn overlapping(&self, range: &Range<u64>) -> &[Module<D>] {
+        &self.modules[self.places_of(range)]
+    }
+
+    /// Where the modules that overlap a range of addresses are in the list. No two modules overlap, so those
+    /// that start later also end later.
+    fn places_of(&self, range: &Range<u64>) -> Range<usize> {
+        let first = self.modules.partition_point(|old| old.range.end <= range.start);
+        let behind = self.modules[first..].partition_point(|old| old.range.start < range.end);
+        first..first + behind
     }
 
     /// Removes the module that was loaded at `start`.

@@ -97,6 +97,7 @@ impl Read {
         let strings = sections.section(table.string_section()).ok()?.data(endian, &**bytes).ok()?;
         let (parts, starts) = (Places::of_parts(strings), Places::of(strings, START, Some(b'_')));
         let names = self.names.add(bytes.part(strings)?);
+        self.known.reserve(table.len());
         for symbol in table.iter() {
             let (start, size) = (symbol.st_value(endian), symbol.st_size(endian));
             if symbol.st_type() != elf::STT_FUNC || symbol.st_shndx(endian) == elf::SHN_UNDEF {

@@ -443,10 +443,14 @@ impl Files {
 
     /// Closes the least recently used files as long as more are open than may be. Do this between samples.
     pub fn close_unused(&mut self) {
-        let (bound, opened) = (self.options.bound, self.counts.opened.load(Ordering::Relaxed));
+        let bound = self.options.bound;
+        if bound.is_none() {
+            return;
+        }
+        let opened = self.counts.opened.load(Ordering::Relaxed);
         let now = self.counts.clock.fetch_add(1, Ordering::Relaxed);
         // Open files become larger when their debug files are found.
-        if bound.is_none() || opened == self.looked_at && !now.is_multiple_of(LOOK) {
+        if opened == self.looked_at && !now.is_multiple_of(LOOK) {
             return;
         }
         self.looked_at = opened;

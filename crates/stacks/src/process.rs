@@ -152,14 +152,12 @@ impl Process {
             self.anonymous.remove(&start);
             self.anonymous.extend(outside(start..end, range).map(|left| (left.start, left.end)));
         }
-        let overlaps =
-            |module: &&Module<Bytes>| module.range().start < range.end && range.start < module.range().end;
         let left = |module: &Module<Bytes>| {
             let module = module.clone();
             outside(module.range(), range)
                 .map(move |left| Module::new(module.id(), left, module.bias(), Arc::clone(module.rows())))
         };
-        let left: Vec<_> = self.unwinder.modules().iter().filter(overlaps).flat_map(left).collect();
+        let left: Vec<_> = self.unwinder.overlapping(range).iter().flat_map(left).collect();
         self.unwinder.remove_overlapping(range.clone());
         for module in left {
             self.unwinder.add_module(module);
@@ -184,6 +182,8 @@ pub struct Processes {
     /// Threads that have ended: their processes and numbers. The kernel still works for them after it has
     /// said that they end, and takes samples of that.
     ended: VecDeque<(u32, u32)>,
+    /// How many of those were the first threads of their processes.
+    ended_processes: usize,
     /// The largest number of processes at a time.
     most: usize,
 }
@@ -198,6 +198,7 @@ impl Processes {
             by_pid: HashMap::new(),
             thread_names: HashMap::new(),
             ended: VecDeque::new(),
+            ended_processes: 0,
             most: 0,
         }
     }
@@ -284,10 +285,12 @@ impl Processes {
             process.threads.remove(&tid);
         }
         self.ended.push_back((pid, tid));
+        self.ended_processes += usize::from(pid == tid);
         if self.ended.len() <= MOST_ENDED {
             return;
         }
         let Some((pid, tid)) = self.ended.pop_front() else { return };
+        self.ended_processes -= usize::from(pid == tid);
         let process = self.by_pid.get(&pid);
         // The numbers may be those of others by now.
         if !process.is_some_and(|process| process.threads.contains(&tid)) {
@@ -304,12 +307,12 @@ impl Processes {
             self.thread_names.retain(|tid, _| !process.threads.contains(tid));
         }
         self.ended.retain(|(ended, _)| *ended != pid);
+        self.ended_processes = self.ended.iter().filter(|(pid, tid)| pid == tid).count();
     }
 
     /// Counts the processes that run.
     fn count(&mut self) {
-        let ended = self.ended.iter().filter(|(pid, tid)| pid == tid).count();
-        self.most = self.most.max(self.by_pid.len().saturating_sub(ended));
+        self.most = self.most.max(self.by_pid.len().saturating_sub(self.ended_processes));
     }
 
     /// The files that a process has mapped. `None`: it has ended, or no event has mentioned it.
