@@ -12,6 +12,8 @@ use zerocopy::byteorder::ByteOrder;
 pub enum SymbolUse {
     /// The object defines the name.
     Definition,
+    /// The object defines the name, but any other definition of an object prevails over this one.
+    WeakDefinition,
     /// The object defines the name as a common block.
     Common,
     /// The object refers to the name, and any object or library may define it.
@@ -30,7 +32,11 @@ impl SymbolUse {
     #[inline]
     pub fn of<E: ByteOrder>(symbol: &Sym<E>) -> SymbolUse {
         if !symbol.is_undefined() {
-            return if symbol.is_common() { SymbolUse::Common } else { SymbolUse::Definition };
+            return match (symbol.is_common(), symbol.is_weak()) {
+                (true, _) => SymbolUse::Common,
+                (false, true) => SymbolUse::WeakDefinition,
+                (false, false) => SymbolUse::Definition,
+            };
         }
         match (symbol.visibility() != elf::STV_DEFAULT, symbol.is_weak()) {
             (false, false) => SymbolUse::Reference,
@@ -43,6 +49,6 @@ impl SymbolUse {
     /// Whether the object refers to the name without defining it.
     #[inline]
     pub fn is_reference(self) -> bool {
-        !matches!(self, SymbolUse::Definition | SymbolUse::Common)
+        !matches!(self, SymbolUse::Definition | SymbolUse::WeakDefinition | SymbolUse::Common)
     }
 }

@@ -51,6 +51,8 @@ enum Known {
     Nothing,
     /// Referenced, not defined.
     Wanted,
+    /// Only defined weakly, so a common block would prevail.
+    DefinedWeakly,
     /// Defined as a common block: a member with a strong definition of what is no function replaces it.
     Common,
     /// Defined.
@@ -219,7 +221,7 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
             return false;
         }
         match self.known[object.globals[position].index()] {
-            Known::Nothing | Known::InLibrary | Known::Defined => false,
+            Known::Nothing | Known::DefinedWeakly | Known::InLibrary | Known::Defined => false,
             Known::Common if self.no_members_for_commons => false,
             Known::Wanted => true,
             Known::Common => {
@@ -268,6 +270,9 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
             let known = self.known[id.index()];
             match usage {
                 SymbolUse::Definition => self.known[id.index()] = Known::Defined,
+                // A common block prevails, whichever of the two comes first.
+                SymbolUse::WeakDefinition if matches!(known, Known::Defined | Known::Common) => {}
+                SymbolUse::WeakDefinition => self.known[id.index()] = Known::DefinedWeakly,
                 SymbolUse::Common if matches!(known, Known::Defined | Known::InLibrary) => {}
                 SymbolUse::Common => self.set(id, Known::Common),
                 SymbolUse::Reference => self.want(id),
@@ -290,7 +295,7 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
             }
             if !symbol.is_undefined() {
                 let known = &mut self.known[id.index()];
-                if *known != Known::Defined && !self.constrained[id.index()] {
+                if !matches!(known, Known::Defined | Known::DefinedWeakly) && !self.constrained[id.index()] {
                     *known = Known::InLibrary;
                 }
             } else if !symbol.is_weak() && shared.wanted_version(index).is_none() {

@@ -118,11 +118,8 @@ fn strong_definitions<T: Target>(file: &Parsed<'_, T>) -> impl Iterator<Item = S
         _ => None,
     };
     object.into_iter().flat_map(|object| {
-        let symbols = &object.symbols[object.first_global as usize..];
-        let rows = object.globals.iter().zip(&object.usages).zip(symbols);
-        let strong =
-            rows.filter(|((_, usage), symbol)| **usage == SymbolUse::Definition && !symbol.is_weak());
-        strong.map(|((&id, _), _)| id)
+        let rows = object.globals.iter().zip(&object.usages);
+        rows.filter(|(_, usage)| **usage == SymbolUse::Definition).map(|(&id, _)| id)
     })
 }
 

@@ -1,9 +1,9 @@
 //! Takes the objects at the start of the command line with all threads.
 //!
 //! They always take part, so there is nothing to decide. What the search knows of a symbol behind them is the
-//! most that one of them says: it is defined, or else a common block, or else wanted. For "the most", no
-//! order counts. Behind a library it would: a reference that must not bind to the library makes a symbol
-//! wanted that was not wanted before.
+//! most that one of them says: it is defined, or else a common block, or else defined weakly, or else wanted.
+//! For "the most", no order counts. Behind a library it would: a reference that must not bind to the library
+//! makes a symbol wanted that was not wanted before.
 
 use super::{Known, Search};
 use crate::arch::Target;
@@ -19,8 +19,14 @@ const FEW: usize = 64;
 
 impl Known {
     /// All of them, by rank.
-    const RANKS: [Known; 5] =
-        [Known::Nothing, Known::Wanted, Known::Common, Known::Defined, Known::InLibrary];
+    const RANKS: [Known; 6] = [
+        Known::Nothing,
+        Known::Wanted,
+        Known::DefinedWeakly,
+        Known::Common,
+        Known::Defined,
+        Known::InLibrary,
+    ];
 
     fn rank(self) -> u8 {
         self as u8
@@ -39,6 +45,7 @@ impl Said {
         for (&id, usage) in object.globals.iter().zip(&object.usages) {
             let known = match usage {
                 SymbolUse::Definition => Known::Defined,
+                SymbolUse::WeakDefinition => Known::DefinedWeakly,
                 SymbolUse::Common => Known::Common,
                 SymbolUse::Reference | SymbolUse::ConstrainedReference => Known::Wanted,
                 SymbolUse::WeakReference | SymbolUse::WeakConstrainedReference => Known::Nothing,
