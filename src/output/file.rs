@@ -15,10 +15,10 @@
 //! made by the jobs that fill them, before they are touched ([`crate::region`]), and only what no job has
 //! filled is reserved, when all are done.
 
-use super::temporary::Temporary;
 use crate::diag::{Code, Diagnostic};
 use crate::region::{self, Region, Writers, populate};
 use files::holes::{gaps, pieces};
+use files::temporary::Temporary;
 use memmap2::MmapMut;
 use parallel::ParallelSlice;
 use rustix::fs::{FallocateFlags, fallocate};

@@ -7,4 +7,3 @@ pub mod detach;
 pub mod file;
 pub mod headers;
 pub mod image;
-mod temporary;

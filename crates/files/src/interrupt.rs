@@ -8,22 +8,46 @@
 //! one that the handler interrupted, and it goes on and releases the lock. With an ordinary lock, the handler
 //! could wait for ever for its own thread. Files are made and renamed under the lock too, so that a signal
 //! never finds a temporary file that is not in the list.
+//!
+//! Nothing is allocated under the lock. If memory runs out, the thread that wanted it aborts: a signal that
+//! cannot wait, so its handler would wait for the lock of its own thread. So the list is a chain of entries
+//! ([`Listed`]), which are made before it is locked.
 
 use crate::spin_lock::{Locked, SpinLock};
 use crate::sync::AtomicBool;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::ptr;
 
-/// Paths of the temporary files of this process, as the system takes them.
-static TEMPORARIES: SpinLock<Vec<CString>> = SpinLock::new(AtomicBool::new(false), Vec::new());
+/// The temporary files of this process.
+static TEMPORARIES: SpinLock<Chain> = SpinLock::new(AtomicBool::new(false), Chain(None));
 
-/// The list, locked. Signals to this thread wait until this is dropped.
-pub struct Temporaries {
+/// Entries of the list, the newest one first.
+struct Chain(Option<Box<Listed>>);
+
+/// An entry of the list.
+pub(crate) struct Listed {
+    /// The path, as the system takes it.
+    path: CString,
+    older: Chain,
+}
+
+impl Listed {
+    /// An entry for a file, which is not in the list yet.
+    pub fn new(path: CString) -> Box<Listed> {
+        Box::new(Listed { path, older: Chain(None) })
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> &CStr {
+        &self.path
+    }
+}
+
+/// The list, locked. Signals to this thread wait until this is dropped. Whoever holds it allocates nothing.
+pub(crate) struct Temporaries {
     // Fields are dropped in this order: the lock is released before signals arrive.
-    paths: Locked<'static, Vec<CString>>,
+    chain: Locked<'static, Chain>,
     _blocked: BlockedSignals,
 }
 
@@ -31,18 +55,24 @@ impl Temporaries {
     /// Waits for the lock of the list.
     pub fn lock() -> Temporaries {
         let blocked = BlockedSignals::new();
-        Temporaries { paths: TEMPORARIES.lock(), _blocked: blocked }
+        Temporaries { chain: TEMPORARIES.lock(), _blocked: blocked }
     }
 
-    /// Adds a file to the list. A name with a zero byte names no file and is ignored.
-    pub fn add(&mut self, path: &Path) {
-        self.paths.extend(CString::new(path.as_os_str().as_bytes()));
+    /// Adds a file to the list.
+    pub fn add(&mut self, mut entry: Box<Listed>) {
+        entry.older = Chain(self.chain.0.take());
+        self.chain.0 = Some(entry);
     }
 
-    /// Removes a file from the list.
-    pub fn forget(&mut self, path: &Path) {
-        let name = path.as_os_str().as_bytes();
-        self.paths.retain(|listed| listed.as_bytes() != name);
+    /// Removes a file from the list, and returns its entry.
+    pub fn forget(&mut self, path: &CStr) -> Option<Box<Listed>> {
+        let mut place = &mut self.chain.0;
+        while place.as_ref().is_some_and(|entry| entry.path() != path) {
+            place = &mut place.as_mut()?.older.0;
+        }
+        let mut entry = place.take()?;
+        *place = entry.older.0.take();
+        Some(entry)
     }
 }
 
@@ -88,8 +118,10 @@ fn change_mask(signals: &libc::sigset_t) -> libc::sigset_t {
 /// A signal handler may call this, if it runs with all other signals blocked: the function only makes system
 /// calls, allocates nothing, and takes no lock that the interrupted thread could hold.
 pub fn remove_temporaries() {
-    let paths = ManuallyDrop::new(TEMPORARIES.lock());
-    for path in paths.iter() {
-        let _ = rustix::fs::unlink(path.as_c_str());
+    let chain = ManuallyDrop::new(TEMPORARIES.lock());
+    let mut next = &chain.0;
+    while let Some(entry) = next {
+        let _ = rustix::fs::unlink(entry.path());
+        next = &entry.older.0;
     }
 }

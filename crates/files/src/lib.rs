@@ -1,8 +1,8 @@
 //! Files as commands use them: inputs, archives, and outputs that are not finished.
 //!
 //! An [`InputStore`] maps inputs and keeps them in place for as long as the work takes. [`archive`] lists the
-//! members of archives. [`sniff`] finds out from its first bytes what a file is. A command that makes files
-//! lists those that are not finished, so that a signal leaves none behind ([`interrupt`]).
+//! members of archives. [`sniff`] finds out from its first bytes what a file is. A command makes files under
+//! temporary names ([`temporary`]), which are listed, so that a signal leaves none behind ([`interrupt`]).
 
 pub mod archive;
 mod copies;
@@ -12,6 +12,7 @@ pub mod sniff;
 mod spin_lock;
 pub mod store;
 mod sync;
+pub mod temporary;
 
 pub use store::{
     FileBytes, FileIdentity, InputSource, InputStore, SystemSource, open_regular, read_arguments,

@@ -3,7 +3,7 @@
 use crate::Problem;
 use crate::destination::{self, Way};
 use crate::report::warn;
-use files::interrupt::Temporaries;
+use files::temporary::Temporary;
 use rustix::fs::{XattrFlags, fsetxattr, getxattr, listxattr};
 use std::ffi::CStr;
 use std::fs::{File, Metadata, Permissions};
@@ -59,7 +59,6 @@ pub fn replace_file(path: &Path, bytes: &[u8], model: Option<&Path>) -> Result<(
         model.and_then(|model| std::fs::metadata(model).ok()).map(|metadata| metadata.permissions());
     let attributes = attributes(model.unwrap_or(path));
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let problem =
         |error: std::io::Error| Problem::new(path.display().to_string(), format!("cannot write: {error}"));
     let old = std::fs::metadata(&path).ok();
@@ -67,32 +66,19 @@ pub fn replace_file(path: &Path, bytes: &[u8], model: Option<&Path>) -> Result<(
         let mut file = File::options().write(true).open(&path).map_err(problem)?;
         return file.write_all(bytes).map_err(problem);
     }
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".sframe-").suffix(".new");
     let permissions = permissions.or_else(|| old.as_ref().map(Metadata::permissions));
-    // The process's umask decides about a new file.
-    if permissions.is_none() {
-        builder.permissions(Permissions::from_mode(0o666));
-    }
-    // Signals wait while the list of temporary files is locked, so none finds the file without its entry.
-    let mut temporaries = Temporaries::lock();
-    let file = builder.tempfile_in(folder).map_err(problem)?;
-    temporaries.add(file.path());
-    drop(temporaries);
-    let filled = fill(file.as_file(), bytes, permissions, old.as_ref()).map_err(problem);
+    // The process's umask decides about a new file. Another one stays private until it has its permissions.
+    let mode = if permissions.is_none() { 0o666 } else { 0o600 };
+    let file = Temporary::create(&path, mode).map_err(problem)?;
+    fill(file.file(), bytes, permissions, old.as_ref()).map_err(problem)?;
     // This comes after the last change of contents and owner, because both clear capabilities.
     let in_place = model.is_none_or(|model| destination::check_apart(&path, model).is_err());
-    let filled = filled.and_then(|()| match give_attributes(file.as_file(), &attributes) {
-        Err(message) if in_place => Err(Problem::new(path.display().to_string(), message)),
-        Err(message) => {
-            warn(&format!("{}: {message}", path.display()));
-            Ok(())
-        }
-        Ok(()) => Ok(()),
-    });
-    let mut temporaries = Temporaries::lock();
-    temporaries.forget(file.path());
-    filled.and_then(|()| file.persist(&path).map(drop).map_err(|error| problem(error.error)))
+    match give_attributes(file.file(), &attributes) {
+        Err(message) if in_place => return Err(Problem::new(path.display().to_string(), message)),
+        Err(message) => warn(&format!("{}: {message}", path.display())),
+        Ok(()) => {}
+    }
+    file.persist(&path).map_err(problem)
 }
 
 /// An extended attribute: its name and its value.

@@ -1,17 +1,18 @@
-//! Temporary names in the output's directory.
+//! Outputs under temporary names in their directories.
 //!
 //! The linker writes the output `DIR/NAME` as `DIR/.NAME.sframe-ld-N`, with the smallest free `N`, and holds
 //! a lock on it (`flock`) as long as the process lives. A killed link cannot remove its file. But its name
 //! can be guessed, so the next link to the same output finds the file and removes it, if nobody holds its
 //! lock. No link has to list the directory, which may be a large one.
 
-use files::interrupt::Temporaries;
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use crate::interrupt::{Listed, Temporaries};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, open, rename, statat, unlink};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString, OsString};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Number of names that a link checks for files of killed links.
 const NAMES_TO_CHECK: u32 = 8;
@@ -27,7 +28,7 @@ pub struct Temporary {
     /// Open for reading and writing, locked.
     file: File,
     /// The temporary name. `None`: the file has been moved to its place.
-    path: Option<PathBuf>,
+    path: Option<CString>,
 }
 
 impl Temporary {
@@ -37,9 +38,9 @@ impl Temporary {
     /// The system's error.
     pub fn create(output: &Path, mode: u32) -> io::Result<Temporary> {
         for number in 0..MAX_LINKS {
-            let Some(temporary) = Temporary::claim(name(output, number), mode)? else { continue };
+            let Some(temporary) = Temporary::claim(name(output, number)?, mode)? else { continue };
             for later in number + 1..NAMES_TO_CHECK {
-                remove_abandoned(&name(output, later));
+                remove_abandoned(&name(output, later)?);
             }
             return Ok(temporary);
         }
@@ -47,26 +48,29 @@ impl Temporary {
     }
 
     /// Makes the file. `None`: another link uses this name.
-    fn claim(path: PathBuf, mode: u32) -> io::Result<Option<Temporary>> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(mode);
+    fn claim(path: CString, mode: u32) -> io::Result<Option<Temporary>> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let entry = Listed::new(path.clone());
         loop {
+            // Until this is dropped, nothing is allocated.
             let mut temporaries = Temporaries::lock();
-            match options.open(&path) {
+            match open(path.as_c_str(), flags, Mode::from_raw_mode(mode)) {
                 Ok(file) => {
+                    let file = File::from(file);
                     // Another link may have found and removed the file before this one could lock it.
                     if lock(&file) && is_at(&file, &path) {
-                        temporaries.add(&path);
+                        temporaries.add(entry);
                         return Ok(Some(Temporary { file, path: Some(path) }));
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(Errno::INTR) => {}
+                Err(Errno::EXIST) => {
                     drop(temporaries);
                     if !remove_abandoned(&path) {
                         return Ok(None);
                     }
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -82,9 +86,13 @@ impl Temporary {
     /// The system's error. The old file is then still there.
     pub fn persist(mut self, output: &Path) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
+        let output = CString::new(output.as_os_str().as_bytes())?;
+        // Until this is dropped, nothing is allocated.
         let mut temporaries = Temporaries::lock();
-        fs::rename(path, output)?;
-        temporaries.forget(path);
+        rename(path.as_c_str(), output.as_c_str())?;
+        let entry = temporaries.forget(path);
+        drop(temporaries);
+        drop(entry);
         self.path = None;
         Ok(())
     }
@@ -94,19 +102,21 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
             let mut temporaries = Temporaries::lock();
-            let _ = fs::remove_file(path);
-            temporaries.forget(path);
+            let _ = unlink(path.as_c_str());
+            let entry = temporaries.forget(path);
+            drop(temporaries);
+            drop(entry);
         }
     }
 }
 
 /// The temporary name with a number.
-fn name(output: &Path, number: u32) -> PathBuf {
+fn name(output: &Path, number: u32) -> io::Result<CString> {
     let name = output.file_name().unwrap_or_default().as_bytes();
     let name = &name[..name.len().min(NAME_LENGTH)];
-    output.with_file_name(OsString::from_vec(
-        [b".", name, b".sframe-ld-", number.to_string().as_bytes()].concat(),
-    ))
+    let name = [b".", name, b".sframe-ld-", number.to_string().as_bytes()].concat();
+    let path = output.with_file_name(OsString::from_vec(name));
+    Ok(CString::new(path.into_os_string().into_vec())?)
 }
 
 /// Locks a file for this process, without waiting. `false`: another process holds the lock. On a file system
@@ -116,28 +126,28 @@ fn lock(file: &File) -> bool {
 }
 
 /// Whether a path still leads to this file.
-fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), fs::symlink_metadata(path)) {
-        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
+fn is_at(file: &File, path: &CStr) -> bool {
+    match (fstat(file), statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)) {
+        (Ok(open), Ok(named)) => (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino),
         _ => false,
     }
 }
 
 /// Removes the file of a link that has ended. Returns whether it did.
-fn remove_abandoned(path: &Path) -> bool {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let Ok(file) = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) else {
-        return false;
-    };
+fn remove_abandoned(path: &CStr) -> bool {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Ok(file) = open(path, flags, Mode::empty()) else { return false };
+    let file = File::from(file);
     // While this link holds the lock, no other link removes or renames the file. But its owner may have moved
     // it to its place before it released the lock.
     let regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
-    regular && file.try_lock().is_ok() && is_at(&file, path) && fs::remove_file(path).is_ok()
+    regular && file.try_lock().is_ok() && is_at(&file, path) && unlink(path).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
