@@ -10,6 +10,8 @@ on_every_machine![
     registers_come_back_as_they_were,
     interrupted_functions_are_unwound,
     the_end_of_a_stack_is_shown,
+    frames_that_only_clean_up_need_no_personality_routine,
+    other_personality_routines_are_asked,
 ];
 
 const REPLACE: &str = "-Wl,--unwind-table=replace";
@@ -128,6 +130,99 @@ fn the_whole_interface_does_what_libgcc_does(machine: &'static Machine) {
     }
     assert!(printed.contains("walked 3 6 6 6\nall 5 1\n"), "{printed}");
     assert!(printed.ends_with("~forced caught-forced ~outer the end\n"), "{printed}");
+}
+
+/// One call for every answer of the routine: none, cleaning up, handlers of this and of another type, with
+/// and without a destructor beside them, a specification of exceptions, and what must not throw. The second
+/// round finds what the first one learnt.
+fn frames_that_only_clean_up_need_no_personality_routine(machine: &'static Machine) {
+    let full = need!(unwind_runtime::full(machine));
+    let work = Work::on(machine);
+    let source = r#"
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+struct Guard { const char *name; ~Guard() { std::printf("~%s ", name); } };
+static volatile bool is_int;
+__attribute__((noinline)) static void throws() { if (is_int) throw 7; throw 8L; }
+__attribute__((noinline)) static void cleans() { Guard guard{"a"}; throws(); }
+__attribute__((noinline)) static void cleans_twice() { Guard one{"b"}; cleans(); Guard two{"c"}; cleans(); }
+__attribute__((noinline)) static void passes() { throws(); Guard never{"never"}; throws(); }
+__attribute__((noinline)) static void tries() {
+    Guard outer{"d"};
+    try { Guard inner{"e"}; cleans_twice(); } catch (int x) { std::printf("int %d ", x); passes(); }
+}
+__attribute__((noinline)) static void again() {
+    Guard outer{"f"};
+    try { tries(); } catch (...) { Guard inner{"g"}; std::printf("again "); throw; }
+}
+__attribute__((noinline)) static void must_not() noexcept { Guard guard{"h"}; cleans(); }
+int main() {
+    std::set_terminate([] { std::puts("terminated"); std::exit(0); });
+    for (int round = 0; round < 4; round++) {
+        is_int = round % 2 == 0;
+        try { again(); } catch (long x) { std::printf("long %ld\n", x); } catch (int x) { std::printf("int %d\n", x); }
+    }
+    must_not();
+}
+"#;
+    let program = work.cc("program", source, &["-O2", "-fPIE"]);
+    let printed = print_the_same(&work, machine, &[&program], &full);
+    assert!(
+        printed.starts_with("~a ~b ~e int 7 ~d again ~g ~f int 7\n~a ~b ~e ~d again ~g ~f long 8\n"),
+        "{printed}"
+    );
+    assert!(printed.ends_with("terminated\n"), "{printed}");
+}
+
+/// Programs may wrap the routine, or define one that comes before the library's. Then it is asked as often
+/// as by libgcc.
+fn other_personality_routines_are_asked(machine: &'static Machine) {
+    let full = need!(unwind_runtime::full(machine));
+    let work = Work::on(machine);
+    let source = r#"
+#include <cstdio>
+#include <dlfcn.h>
+#include <unwind.h>
+extern "C" {
+typedef _Unwind_Reason_Code Routine(int, _Unwind_Action, _Unwind_Exception_Class, _Unwind_Exception *, _Unwind_Context *);
+Routine REAL, OWN;
+}
+static int asked;
+static Routine *real() { return FIND; }
+extern "C" _Unwind_Reason_Code OWN(int version, _Unwind_Action actions, _Unwind_Exception_Class kind,
+                                   _Unwind_Exception *exception, _Unwind_Context *context) {
+    ++asked;
+    return real()(version, actions, kind, exception, context);
+}
+struct Guard { ~Guard() { asked += 100; } };
+__attribute__((noinline)) static void deep(int n) { Guard guard; if (n == 0) throw 7; deep(n - 1); }
+int main() {
+    for (int round = 0; round < 3; round++) try { deep(5); } catch (int) { std::printf("%d\n", asked); }
+}
+"#;
+    let flags = [
+        "-O2",
+        "-fPIE",
+        "-DREAL=__real___gxx_personality_v0",
+        "-DOWN=__wrap___gxx_personality_v0",
+        "-DFIND=REAL",
+    ];
+    let wraps = work.cc("wraps", source, &flags);
+    let printed = print_the_same(&work, machine, &[&wraps, "-Wl,--wrap=__gxx_personality_v0"], &full);
+    assert!(!printed.starts_with("600\n"), "{printed}");
+    let flags = [
+        "-O2",
+        "-fPIE",
+        "-DREAL=none",
+        "-DOWN=__gxx_personality_v0",
+        "-DFIND=(Routine *)dlsym(RTLD_NEXT, \"__gxx_personality_v0\")",
+    ];
+    let own = work.cc("own", source, &flags);
+    for options in [&[][..], &[REPLACE, &full]] {
+        work.gxx(&[&["-o", "program", "-pie", &own][..], options].concat()).quiet();
+        assert_eq!(work.run("program"), printed, "{options:?}");
+    }
 }
 
 /// libgcc shows a frame at address 0 behind the outermost one, and Rust's backtraces print it. In static
@@ -259,6 +354,29 @@ fn signed_return_addresses_are_authenticated() {
                 assert!(printed.ends_with("~forced caught-forced ~outer the end\n"), "{key} {printed}");
             }
         }
+    });
+}
+
+/// Code with a shadow call stack keeps its pointer in x18, which belongs to the platform.
+#[test]
+fn the_register_of_the_platform_comes_back() {
+    check(&AARCH64, |machine| {
+        let full = need!(unwind_runtime::full(machine));
+        let source = r#"
+#include <cstdio>
+register long platform asm("x18");
+struct Guard { ~Guard() { asm volatile("" ::: "memory"); } };
+__attribute__((noinline)) static void deep(int n) { Guard guard; if (n == 0) throw 7; deep(n - 1); }
+int main() {
+    long after = 0;
+    platform = 0x1234;
+    try { deep(3); } catch (int) { after = platform; }
+    std::printf("%lx\n", after);
+}
+"#;
+        let work = Work::on(machine);
+        let program = work.cc("program", source, &["-O2", "-fPIE", "-ffixed-x18"]);
+        assert_eq!(print_the_same(&work, machine, &[&program], &full), "1234\n");
     });
 }
 

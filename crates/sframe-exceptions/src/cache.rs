@@ -10,15 +10,13 @@
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::row::{Cfa, Load, Row};
+use crate::row::{Head, Pad, Pair, Row, flags};
 
 /// Rows that are kept. It is a power of two.
 const PLACES: usize = 1 << 14;
 /// Words of a row: address, function, personality routine, data, and then as [`pack`] says.
 const WORDS: usize = 15;
 const FIXED: usize = 6;
-/// Two in a word.
-const MOST_LOADS: usize = (WORDS - FIXED) * 2;
 
 #[repr(align(128))]
 struct Place {
@@ -54,7 +52,8 @@ impl Cache {
         if sequence & 1 != 0 || place.words[0].load(Ordering::Relaxed) != address || address == 0 {
             return false;
         }
-        unpack(row, &place.words);
+        // SAFETY: the words are those of a place.
+        unsafe { unpack(row, &place.words) };
         fence(Ordering::Acquire);
         place.sequence.load(Ordering::Relaxed) == sequence
     }
@@ -79,63 +78,64 @@ impl Cache {
     }
 }
 
-/// Word 4: offset of the CFA (32 bits), its register, the place of the return address, the number of loads,
-/// flags (8 each). Word 5: bytes of arguments. Then the loads, in pairs.
+/// Word 4 is the row's head; word 5 the bytes of arguments, and the landing pad in the upper half. Then
+/// the loads, in pairs.
 fn pack(row: &Row) -> Option<[u64; WORDS]> {
-    let Cfa::Register { place, offset } = row.cfa else { return None };
-    let loads = row.loads();
-    if loads.len() > MOST_LOADS || !row.others().is_empty() {
-        return None;
-    }
-    let offset = u64::from(i32::try_from(offset).ok()? as u32);
-    let counts = u64::from(place) << 32 | u64::from(row.return_address) << 40 | (loads.len() as u64) << 48;
     let mut words = [0; WORDS];
     (words[1], words[2], words[3]) = (row.function, row.personality, row.data);
-    (words[4], words[5]) = (offset | counts | u64::from(row.flags) << 56, row.args_size.into());
-    for (number, load) in loads.iter().enumerate() {
-        *words.get_mut(FIXED + number / 2)? |= u64::from(load.0) << (number % 2 * 32);
+    (words[4], words[5]) = (row.head().word(), u64::from(row.args_size) | u64::from(row.pad.word()) << 32);
+    let places = words.get_mut(FIXED..)?;
+    if row.has(flags::FAR) || row.pairs().len() > places.len() {
+        return None;
     }
+    places.iter_mut().zip(row.pairs()).for_each(|(place, pair)| *place = pair.word());
     Some(words)
 }
 
+/// # Safety
+/// The words are those of a place. While somebody writes there, some may be of another row than others: each
+/// by itself is of some row, or zero.
 #[inline]
-fn unpack(row: &mut Row, words: &[AtomicU64; WORDS]) {
-    let [_, function, personality, data, head, args_size, loads @ ..] = words;
+unsafe fn unpack(row: &mut Row, words: &[AtomicU64; WORDS]) {
+    let [_, function, personality, data, head, sizes, pairs @ ..] = words;
     let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
     (row.function, row.personality, row.data) = (word(function), word(personality), word(data));
-    let head = word(head);
-    row.cfa = Cfa::Register { place: (head >> 32) as u8, offset: (head as i32).into() };
-    (row.return_address, row.flags) = ((head >> 40) as u8, (head >> 56) as u8);
-    row.args_size = word(args_size) as u32;
-    let count = ((head >> 48) as u8).min(MOST_LOADS as u8);
-    row.take_loads(count, |number| {
-        let pair = loads.get(number).map_or(0, word);
-        [Load(pair as u32), Load((pair >> 32) as u32)]
-    });
+    let sizes = word(sizes);
+    (row.args_size, row.pad) = (sizes as u32, Pad::from_word((sizes >> 32) as u32));
+    // SAFETY: `pack` made the head and each pair. Zero is a head without loads, and a pair that loads the
+    // first register.
+    unsafe {
+        row.take_packed(Head::from_word(word(head)), |number| {
+            Pair::from_word(pairs.get(number).map_or(0, word))
+        });
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::{How, Rule, flags};
+    use crate::registers::REGISTERS;
+    use crate::row::{Cfa, How, Rule};
     use std::boxed::Box;
     use std::vec::Vec;
 
     fn row(number: u64) -> Row {
         let mut row = Row::new();
+        row.clear(16);
         (row.function, row.personality, row.data) = (number, number + 1, number + 2);
-        row.cfa = Cfa::Register { place: 7, offset: -(number as i64) };
-        (row.args_size, row.return_address, row.flags) = (48, 16, flags::SIGNAL | flags::KEY_B);
+        row.set_cfa(Cfa::Register { place: 7, offset: -(number as i64) });
+        (row.args_size, row.pad) = (48, Pad::cleans_up(0x8000_0000 + number).unwrap());
+        row.set(flags::SIGNAL | flags::KEY_B, true);
         for place in 0..number as u8 % 19 {
             let value = -(1 << 23) + i32::from(place);
-            row.push(Rule { value, place, ..Rule::default() }).unwrap();
+            row.push(Rule { value, place: place % REGISTERS as u8, ..Rule::default() }).unwrap();
         }
         row
     }
 
     fn says(row: &Row) -> impl PartialEq + core::fmt::Debug + use<> {
-        let numbers = (row.function, row.personality, row.data, row.cfa, row.args_size, row.return_address);
-        (numbers, row.flags, Vec::from(row.loads()), Vec::from(row.others()))
+        let numbers = (row.function, row.personality, row.data, row.cfa(), row.args_size, row.pad);
+        (numbers, row.head(), row.loads().collect::<Vec<_>>(), Vec::from(row.others()))
     }
 
     fn cache() -> Box<Cache> {
@@ -163,7 +163,10 @@ mod tests {
         many.push(Rule::default()).unwrap();
         let mut expression = row(1);
         expression.push(Rule { how: How::AtExpression, ..Rule::default() }).unwrap();
-        for row in [far, many, expression] {
+        let [mut computed, mut distant] = [row(1), row(1)];
+        computed.set_cfa(Cfa::Expression(&[]));
+        distant.set_cfa(Cfa::Register { place: 7, offset: 1 << 31 });
+        for row in [far, many, expression, computed, distant] {
             cache.put(0x1000, &row);
             assert!(!cache.get(0x1000, &mut found));
         }

@@ -10,11 +10,12 @@ use crate::expression;
 #[cfg(target_arch = "x86_64")]
 use crate::registers::SHADOW_STACK;
 use crate::registers::{ABI, PROGRAM_COUNTER, Registers, STACK_POINTER};
-use crate::row::{Cfa, How, Row, Rule, flags};
+use crate::row::{Cfa, How, Load, Row, Rule, flags};
 
 const BIAS: u64 = ABI.cfa_bias() as u64;
 
-/// Marks contexts of this unwinder: libgcc's begin with a pointer, and no pointer has this value.
+/// Marks contexts of this unwinder: libgcc's begin with the address of a register, and no address has this
+/// value. To compare its odd half is enough, and takes less time.
 const MAGIC: u64 = 0x8000_6d72_6677_7501;
 
 /// Steps to callers that are not further up the stack. Stacks may be switched, but a damaged table or a
@@ -33,9 +34,9 @@ pub struct Context {
     /// Whether the frame was interrupted, so that the program counter is at the next instruction and not
     /// behind a call.
     pub interrupted: bool,
-    /// Address of its function, once its row was found.
+    /// Address of its function, once its row was found; 0 if there is none, and something else before.
     pub function: u64,
-    /// Address of its language-specific data, or 0.
+    /// Address of its language-specific data, or 0, with the function.
     pub data: u64,
     steps_back: u32,
 }
@@ -77,8 +78,9 @@ impl Context {
     /// # Safety
     /// It is a context of some unwinder.
     pub unsafe fn is_own(context: *const Self) -> bool {
+        let low_half = usize::from(cfg!(target_endian = "big"));
         // SAFETY: as the caller says; contexts of all unwinders are larger than a word.
-        unsafe { context.cast::<u64>().read() == MAGIC }
+        unsafe { context.cast::<u32>().add(low_half).read() == MAGIC as u32 }
     }
 
     /// The address whose row describes the frame.
@@ -97,26 +99,40 @@ impl Context {
     /// The row describes the frame, and the stack is that of a thread.
     #[inline]
     pub unsafe fn step(&mut self, row: &Row, signed: impl Fn(u64, u64, bool) -> u64) -> Option<()> {
-        if row.has(flags::OUTERMOST) {
-            self.registers[PROGRAM_COUNTER] = 0;
-            (self.function, self.data) = (0, 0);
-            return None;
-        }
-        let cfa = match row.cfa {
-            Cfa::Register { place, offset } => {
-                self.registers.get(usize::from(place))?.wrapping_add_signed(offset)
-            }
+        let (place, offset) = row.head().near_cfa();
+        let went = match self.registers.get(place) {
             // SAFETY: as the caller says.
-            Cfa::Expression(block) => unsafe { expression::evaluate(block, None, &self.registers) }?,
+            _ if row.has(flags::OUTERMOST | flags::FAR) => unsafe { self.step_far(row, signed) },
+            // SAFETY: as the caller says.
+            Some(register) => unsafe { self.step_near(row, register.wrapping_add_signed(offset), signed) },
+            None => None,
         };
-        if !row.others().is_empty() {
-            // SAFETY: as the caller says.
-            unsafe { self.step_others(row, cfa) }?;
+        if went.is_none() {
+            (self.function, self.data) = (0, 0);
         }
-        for load in row.loads() {
-            let place = self.registers.get_mut(load.place())?;
-            // SAFETY: as the caller says, the row names places on the stack.
-            *place = unsafe { read_unaligned(cfa.wrapping_add_signed(load.offset()) as *const u64) };
+        went
+    }
+
+    /// A step whose CFA is known, by a row that only loads.
+    ///
+    /// # Safety
+    /// As [`Context::step`] says.
+    #[inline(always)]
+    unsafe fn step_near(
+        &mut self,
+        row: &Row,
+        cfa: u64,
+        signed: impl Fn(u64, u64, bool) -> u64,
+    ) -> Option<()> {
+        // SAFETY: loads only have places of registers; as the caller says, the row names places on the stack.
+        let mut take = |load: Load| unsafe {
+            let value = read_unaligned(cfa.wrapping_add_signed(load.offset()) as *const u64);
+            *self.registers.get_unchecked_mut(load.place()) = value;
+        };
+        for pair in row.pairs() {
+            let [first, second] = pair.loads();
+            take(first);
+            take(second);
         }
         // Only code that was interrupted can still have its return address in a register.
         if !row.has(flags::HAS_RETURN_ADDRESS) && !self.interrupted {
@@ -125,7 +141,7 @@ impl Context {
         if !row.has(flags::HAS_STACK_POINTER) {
             self.registers[STACK_POINTER] = cfa.wrapping_sub(BIAS);
         }
-        let mut target = *self.registers.get(usize::from(row.return_address))?;
+        let mut target = *self.registers.get(row.head().return_address())?;
         if row.has(flags::SIGNED) {
             target = signed(target, cfa, row.has(flags::KEY_B));
         }
@@ -142,16 +158,38 @@ impl Context {
             *shadow_stack = shadow_stack.wrapping_add(8);
         }
         (self.cfa, self.interrupted) = (cfa, row.has(flags::SIGNAL));
-        (self.function, self.data) = (0, 0);
         (target != 0 && self.steps_back < MOST_STEPS_BACK).then_some(())
+    }
+
+    /// A step for which the head and the loads are not enough, or that there is none to.
+    ///
+    /// # Safety
+    /// As [`Context::step`] says.
+    #[cold]
+    #[inline(never)]
+    unsafe fn step_far(&mut self, row: &Row, signed: impl Fn(u64, u64, bool) -> u64) -> Option<()> {
+        if row.has(flags::OUTERMOST) {
+            self.registers[PROGRAM_COUNTER] = 0;
+            return None;
+        }
+        let cfa = match row.cfa() {
+            Cfa::Register { place, offset } => {
+                self.registers.get(usize::from(place))?.wrapping_add_signed(offset)
+            }
+            // SAFETY: as the caller says.
+            Cfa::Expression(block) => unsafe { expression::evaluate(block, None, &self.registers) }?,
+        };
+        // SAFETY: as the caller says.
+        unsafe {
+            self.step_others(row, cfa)?;
+            self.step_near(row, cfa, signed)
+        }
     }
 
     /// The part of a step that needs more than loads.
     ///
     /// # Safety
     /// As [`Context::step`] says.
-    #[cold]
-    #[inline(never)]
     unsafe fn step_others(&mut self, row: &Row, cfa: u64) -> Option<()> {
         let before = self.registers;
         for rule in row.others() {

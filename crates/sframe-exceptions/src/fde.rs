@@ -29,7 +29,6 @@ type Section<'data> = EhFrame<EndianSlice<'data, NativeEndian>>;
 /// `fde` is an FDE in memory, with its CIE; `text` and `data` are the bases of relative pointers in it.
 #[inline(never)]
 pub unsafe fn read(fde: *const u8, text: u64, data: u64, address: u64, row: &mut Row) -> Option<()> {
-    row.clear();
     // SAFETY: as the caller says.
     let (bytes, cie) = unsafe { records(fde)? };
     let (start, cie, section) = (bytes.as_ptr(), Cie::new(cie), section(bytes));
@@ -40,6 +39,7 @@ pub unsafe fn read(fde: *const u8, text: u64, data: u64, address: u64, row: &mut
     let fde = whole.fde_from_offset(&bases, offset.into(), get_cie).ok()?;
     let mut context = UnwindContext::<usize, OnStack>::new_in();
     let found = fde.unwind_info_for_address(&whole, &bases, &mut context, address).ok()?;
+    row.clear(u8::try_from(place(fde.cie().return_address_register().0.into())?).ok()?);
     row.function = fde.initial_address();
     row.origin = start as u64;
     let pointer = |pointer| match pointer {
@@ -52,13 +52,12 @@ pub unsafe fn read(fde: *const u8, text: u64, data: u64, address: u64, row: &mut
     row.set(flags::SIGNAL, cie.has(b'S'));
     row.set(flags::KEY_B, cie.has(b'B'));
     row.args_size = found.saved_args_size().try_into().ok()?;
-    row.return_address = u8::try_from(place(fde.cie().return_address_register().0.into())?).ok()?;
-    row.cfa = match *found.cfa() {
+    row.set_cfa(match *found.cfa() {
         CfaRule::RegisterAndOffset { register, offset } => {
             Cfa::Register { place: place(register.0.into())?.try_into().ok()?, offset }
         }
         CfaRule::Expression(expression) => Cfa::Expression(block(&section, expression)?),
-    };
+    });
     found.registers().try_for_each(|(register, rule)| restore(row, &section, *register, rule))
 }
 

@@ -33,6 +33,7 @@
 //! | `find` | the hooks of libgcc (feature `archive`) |
 //! | `modules` | the hook of all who look at program headers (feature `archive`) |
 //! | `registered` | frames that just-in-time compilers register (feature `archive`) |
+//! | `pads` | what the personality routine of C++ says of a frame whatever flies by |
 //! | `full` | an unwinder in libgcc's place (feature `full`): `context`, `registers`, `row`, `cache`, `fde`, `expression` are its parts |
 //! | `system` | system calls, and functions of the C library that may be missing |
 #![no_std]
@@ -58,6 +59,7 @@ pub mod list;
 pub mod module;
 #[cfg(feature = "archive")]
 mod modules;
+pub mod pads;
 #[cfg(feature = "archive")]
 mod place;
 #[cfg(feature = "archive")]

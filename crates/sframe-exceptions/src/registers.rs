@@ -15,6 +15,8 @@ mod machine {
     pub const PROGRAM_COUNTER: usize = 16;
     /// The place of the pointer into the shadow stack.
     pub const SHADOW_STACK: usize = 17;
+    /// Where landing pads expect the exception, and what it is to them.
+    pub const LANDING: [usize; 2] = [0, 1];
 
     /// The place of the register with this DWARF number. `None`: it is not restored.
     pub fn place(register: u32) -> Option<usize> {
@@ -32,6 +34,8 @@ mod machine {
     pub const REGISTERS: usize = 65;
     /// The place of the program counter.
     pub const PROGRAM_COUNTER: usize = 64;
+    /// Where landing pads expect the exception, and what it is to them.
+    pub const LANDING: [usize; 2] = [0, 1];
 
     /// The place of the register with this DWARF number. `None`: it is not restored.
     pub fn place(register: u32) -> Option<usize> {
@@ -53,6 +57,8 @@ mod machine {
     pub const REGISTERS: usize = 33;
     /// The place of the program counter.
     pub const PROGRAM_COUNTER: usize = 32;
+    /// Where landing pads expect the exception, and what it is to them.
+    pub const LANDING: [usize; 2] = [6, 7];
 
     /// The place of the register with this DWARF number. `None`: it is not restored.
     pub fn place(register: u32) -> Option<usize> {
@@ -62,7 +68,7 @@ mod machine {
 
 #[cfg(target_arch = "x86_64")]
 pub use machine::SHADOW_STACK;
-pub use machine::{ABI, PROGRAM_COUNTER, REGISTERS, place};
+pub use machine::{ABI, LANDING, PROGRAM_COUNTER, REGISTERS, place};
 
 /// The place of the stack pointer.
 pub const STACK_POINTER: usize = ABI.stack_pointer() as usize;

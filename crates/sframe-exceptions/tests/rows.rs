@@ -45,10 +45,10 @@ fn functions(table: u64) -> Vec<(u64, CfiFunction, Option<Handler>)> {
 }
 
 fn says(row: &Row) -> String {
-    let mut loads: Vec<_> = row.loads().iter().map(|load| (load.place(), load.offset())).collect();
+    let mut loads: Vec<_> = row.loads().map(|load| (load.place(), load.offset())).collect();
     loads.sort_unstable();
-    let place = (row.function, row.personality, row.data, row.return_address);
-    format!("{place:x?} {:?} {} {} {loads:?} {:?}", row.cfa, row.args_size, row.flags, row.others())
+    let place = (row.function, row.personality, row.data, row.head().return_address());
+    format!("{place:x?} {:?} {} {} {loads:?} {:?}", row.cfa(), row.args_size, row.flags(), row.others())
 }
 
 #[test]
@@ -93,8 +93,8 @@ fn letters_of_aarch64_are_known() {
         let mut row = Row::new();
         // SAFETY: the records are whole.
         unsafe { fde::read(bytes.as_ptr().add(at), 0, 0, 0x1010, &mut row) }.expect(letters);
-        assert_eq!(row.flags, of_letters | flags::HAS_RETURN_ADDRESS, "{letters}");
-        assert_eq!(row.cfa, Cfa::Register { place: STACK_POINTER as u8, offset: 8 }, "{letters}");
+        assert_eq!(row.flags(), of_letters | flags::HAS_RETURN_ADDRESS | flags::ODD, "{letters}");
+        assert_eq!(row.cfa(), Cfa::Register { place: STACK_POINTER as u8, offset: 8 }, "{letters}");
         assert_eq!(row.function, 0x1000, "{letters}");
     }
     let (bytes, at) = records("zX");
@@ -110,8 +110,8 @@ fn a_step_finds_the_caller_and_circles_end() {
     registers[STACK_POINTER] = stack.as_ptr() as u64;
     registers[PROGRAM_COUNTER] = 0x5000;
     let mut frame = Row::new();
-    frame.return_address = PROGRAM_COUNTER as u8;
-    frame.cfa = Cfa::Register { place: STACK_POINTER as u8, offset: 32 };
+    frame.clear(PROGRAM_COUNTER as u8);
+    frame.set_cfa(Cfa::Register { place: STACK_POINTER as u8, offset: 32 });
     frame.restore(16, Saved::AtCfa(-8)).unwrap();
     frame.restore(6, Saved::AtCfa(-16)).unwrap();
     let mut context = Context::new(&registers);
@@ -122,7 +122,7 @@ fn a_step_finds_the_caller_and_circles_end() {
     assert_eq!(context.registers[STACK_POINTER], registers[STACK_POINTER] + 32);
     assert_eq!((context.cfa, context.address()), (registers[STACK_POINTER] + 32, 0x102));
     // Rows that lead back to the same frame.
-    frame.cfa = Cfa::Register { place: STACK_POINTER as u8, offset: 0 };
+    frame.set_cfa(Cfa::Register { place: STACK_POINTER as u8, offset: 0 });
     // SAFETY: the same.
     let steps = (0..).take_while(|_| unsafe { context.step(&frame, |address, _, _| address) }.is_some());
     assert!(steps.count() < 5000);
@@ -135,8 +135,8 @@ fn a_step_passes_one_word_of_the_shadow_stack() {
     let mut registers = [0; REGISTERS];
     (registers[STACK_POINTER], registers[SHADOW_STACK]) = (stack.as_ptr() as u64, 0x7000);
     let mut frame = Row::new();
-    frame.return_address = PROGRAM_COUNTER as u8;
-    frame.cfa = Cfa::Register { place: STACK_POINTER as u8, offset: 32 };
+    frame.clear(PROGRAM_COUNTER as u8);
+    frame.set_cfa(Cfa::Register { place: STACK_POINTER as u8, offset: 32 });
     frame.restore(16, Saved::AtCfa(-8)).unwrap();
     let mut context = Context::new(&registers);
     for steps in 1..8 {

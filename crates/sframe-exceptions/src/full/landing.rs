@@ -5,7 +5,8 @@ use crate::registers::Registers;
 // The shadow stack, where there is one, loses the return addresses of the frames that are left, at most 255
 // with each instruction. The jump is not a return, so it needs no address there.
 //
-// The last values go through the words below the new stack pointer, which signal handlers leave alone.
+// Landing pads expect what functions save for their callers, and rax and rdx, in which personality routines
+// leave the exception and what it is to the landing pad.
 #[cfg(target_arch = "x86_64")]
 function!(
     "sframe_load_registers",
@@ -28,33 +29,22 @@ function!(
     "3:",
     "incsspq rcx",
     "4:",
-    "mov rcx, [rdi + 7 * 8]",
-    "mov rax, [rdi + 16 * 8]",
-    "mov [rcx - 8], rax",
-    "mov rax, [rdi + 5 * 8]",
-    "mov [rcx - 16], rax",
-    "mov rax, [rdi + 2 * 8]",
-    "mov [rcx - 24], rax",
+    "mov rcx, [rdi + 16 * 8]",
     "mov rax, [rdi]",
     "mov rdx, [rdi + 1 * 8]",
     "mov rbx, [rdi + 3 * 8]",
-    "mov rsi, [rdi + 4 * 8]",
     "mov rbp, [rdi + 6 * 8]",
-    "mov r8, [rdi + 8 * 8]",
-    "mov r9, [rdi + 9 * 8]",
-    "mov r10, [rdi + 10 * 8]",
-    "mov r11, [rdi + 11 * 8]",
     "mov r12, [rdi + 12 * 8]",
     "mov r13, [rdi + 13 * 8]",
     "mov r14, [rdi + 14 * 8]",
     "mov r15, [rdi + 15 * 8]",
-    "mov rsp, rcx",
-    "mov rdi, [rsp - 16]",
-    "mov rcx, [rsp - 24]",
-    "jmp [rsp - 8]";
+    "mov rsp, [rdi + 7 * 8]",
+    "jmp rcx";
 );
 
-// The jump takes x17, from which landing pads may be entered where branches are checked.
+// The jump takes x17, from which landing pads may be entered where branches are checked. Personality routines
+// may fill x0 to x3 for the landing pad. x18 belongs to the platform: code with a shadow call stack has its
+// pointer there, and rows that count it back.
 #[cfg(target_arch = "aarch64")]
 function!(
     "sframe_load_registers",
@@ -66,12 +56,6 @@ function!(
     "ldp d12, d13, [x0, #44 * 8]",
     "ldp d14, d15, [x0, #46 * 8]",
     "ldp x2, x3, [x0, #2 * 8]",
-    "ldp x4, x5, [x0, #4 * 8]",
-    "ldp x6, x7, [x0, #6 * 8]",
-    "ldp x8, x9, [x0, #8 * 8]",
-    "ldp x10, x11, [x0, #10 * 8]",
-    "ldp x12, x13, [x0, #12 * 8]",
-    "ldp x14, x15, [x0, #14 * 8]",
     "ldp x18, x19, [x0, #18 * 8]",
     "ldp x20, x21, [x0, #20 * 8]",
     "ldp x22, x23, [x0, #22 * 8]",
@@ -111,6 +95,7 @@ unsafe extern "C" {
 ///
 /// # Safety
 /// They are those of a frame of this thread, at a landing pad.
+#[inline(always)]
 pub unsafe fn load(registers: &Registers) -> ! {
     // SAFETY: as the caller says.
     unsafe { sframe_load_registers(registers) }

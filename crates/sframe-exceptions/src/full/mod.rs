@@ -3,7 +3,8 @@
 //!
 //! Both phases walk by [`Context::step`](crate::context::Context::step), with rows from the program's table,
 //! from other modules' tables and `.eh_frame`, and from the kernel's signal frames. The second phase finds
-//! the rows that the first one left in the cache.
+//! the rows that the first one left in the cache, and with them what the personality routine of C++ says
+//! in any case.
 //!
 //! **Beside libgcc.** glibc loads libgcc_s to end threads, and takes its functions from there, not from the
 //! program. So a forced unwinding belongs to libgcc_s wherever that is loaded, from its first to its last
@@ -17,12 +18,14 @@
 //! | `entry` | assembly: saves registers at entry |
 //! | `landing` | assembly: loads them at a landing pad |
 //! | `rows` | the row of an address, from whoever has it |
+//! | `cxx` | the personality routine of C++, which often need not be asked |
 //! | `permanent` | which addresses never change their meaning |
 //! | `phases` | throwing, resuming, forced unwinding, walking |
 //! | `interface` | what personality routines ask |
 
 #[macro_use]
 mod assembly;
+mod cxx;
 mod entry;
 mod interface;
 mod landing;

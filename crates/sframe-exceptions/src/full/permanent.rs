@@ -9,6 +9,7 @@ use core::ptr::null_mut;
 use core::slice;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use super::cxx;
 use crate::module::PT_LOAD;
 use crate::modules::{self, Info};
 
@@ -30,6 +31,7 @@ static NOTE: extern "C" fn() = note;
 extern "C" fn note() {
     // SAFETY: the callback is of the right type.
     unsafe { modules::iterate(add, null_mut()) };
+    cxx::note();
 }
 
 /// # Safety

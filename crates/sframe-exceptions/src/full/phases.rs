@@ -8,8 +8,8 @@ use super::landing::{self, authenticated, stripped};
 use super::rows;
 use crate::context::Context;
 use crate::place::OfLibgcc;
-use crate::registers::{PROGRAM_COUNTER, STACK_POINTER};
-use crate::row::Row;
+use crate::registers::{LANDING, PROGRAM_COUNTER, STACK_POINTER};
+use crate::row::{Pad, Row};
 use crate::system;
 
 /// `_Unwind_Reason_Code`.
@@ -44,11 +44,23 @@ type Personality = unsafe extern "C" fn(c_int, c_int, u64, *mut Exception, *mut 
 pub type Stop = unsafe extern "C" fn(c_int, c_int, u64, *mut Exception, *mut Context, *mut c_void) -> Reason;
 pub type Trace = unsafe extern "C" fn(*mut Context, *mut c_void) -> Reason;
 
+/// What the personality routine says of a frame, which it is only asked if that is not known.
+///
 /// # Safety
 /// The row is that of the context's frame.
+#[inline]
 unsafe fn ask(row: &Row, actions: c_int, exception: *mut Exception, context: &mut Context) -> Reason {
     if row.personality == 0 {
         return CONTINUE_UNWIND;
+    }
+    if row.pad != Pad::ASK && actions & (HANDLER_FRAME | FORCE_UNWIND) == 0 {
+        if row.pad == Pad::NONE || actions & SEARCH_PHASE != 0 {
+            return CONTINUE_UNWIND;
+        }
+        let [of_exception, of_kind] = LANDING;
+        (context.registers[of_exception], context.registers[of_kind]) = (exception as u64, 0);
+        context.registers[PROGRAM_COUNTER] = row.function.wrapping_add(row.pad.word().into());
+        return INSTALL_CONTEXT;
     }
     // SAFETY: tables and FDEs name routines of this type; the exception is the caller's.
     unsafe {
@@ -112,6 +124,7 @@ unsafe fn clean_up(exception: *mut Exception, context: &mut Context, row: &mut R
 ///
 /// # Safety
 /// As [`raise`] says; the exception names a stop function.
+#[inline(never)]
 unsafe fn force(exception: *mut Exception, context: &mut Context, row: &mut Row) -> Reason {
     // SAFETY: as the caller says.
     unsafe {

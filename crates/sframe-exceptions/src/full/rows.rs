@@ -6,10 +6,11 @@ use core::ptr::null;
 use sframe_format::cfi::Saved;
 use sframe_format::signal::KernelFrame;
 
-use super::permanent;
+use super::{cxx, permanent};
 use crate::cache::Cache;
 use crate::context::Context;
 use crate::fde;
+use crate::pads;
 use crate::place::{Place, next_find_fde};
 use crate::registered;
 use crate::registers::{ABI, PROGRAM_COUNTER, STACK_POINTER, is_native};
@@ -27,6 +28,7 @@ static CACHE: Cache = Cache::new();
 pub unsafe fn find(context: &mut Context, row: &mut Row) -> bool {
     // SAFETY: as the caller says.
     if !CACHE.get(context.address(), row) && unsafe { search(context, row) }.is_none() {
+        (context.function, context.data) = (0, 0);
         return false;
     }
     (context.function, context.data) = (row.function, row.data);
@@ -44,6 +46,9 @@ unsafe fn search(context: &Context, row: &mut Row) -> Option<()> {
     unsafe {
         if by_table(&place, address, row).or_else(|| by_header(&place, address, row)).is_some() {
             if place.is_program() || permanent::contains(address) {
+                if cxx::is_routine(row.personality) {
+                    row.pad = pads::of(row.function, row.data, address);
+                }
                 CACHE.put(address, row);
             }
             return Some(());
@@ -99,10 +104,9 @@ unsafe fn by_kernel(context: &Context, row: &mut Row) -> Option<()> {
         Ok(unsafe { (at as *const u64).read_unaligned() })
     };
     let frame = KernelFrame::of(ABI, context.registers[PROGRAM_COUNTER], &mut read)?;
-    row.clear();
+    row.clear(PROGRAM_COUNTER as u8);
     let at = context.registers[STACK_POINTER];
-    row.cfa = Cfa::Register { place: STACK_POINTER as u8, offset: 0 };
-    row.return_address = PROGRAM_COUNTER as u8;
+    row.set_cfa(Cfa::Register { place: STACK_POINTER as u8, offset: 0 });
     for (register, at) in frame.registers().chain([(ABI.stack_pointer(), frame.stack_pointer)]) {
         row.restore(register, Saved::AtCfa(at as i64))?;
     }
