@@ -48,6 +48,8 @@ impl<'p> LayoutState<'p> {
                 Command::OverlayEnd => self.end_overlay(),
             }
         }
+        let overflows = self.overflows.take(self.plan, &self.regions);
+        self.findings.extend(overflows);
     }
 
     fn start_regions(&mut self) {

@@ -36,6 +36,7 @@ pub mod lists;
 pub mod names;
 pub mod orphan;
 pub mod output;
+mod overflow;
 mod padding;
 pub mod place;
 pub mod priority;

@@ -135,7 +135,7 @@ impl LayoutState<'_> {
         Some(last.load.wrapping_add(last.size))
     }
 
-    /// Reports a section whose addresses, from `start` up to `end`, are not all in its region.
+    /// Notes a section whose addresses, from `start` up to `end`, are not all in its region.
     pub(super) fn check_region(
         &mut self,
         id: RegionId,
@@ -149,18 +149,17 @@ impl LayoutState<'_> {
         if over == 0 && (start == end || under == 0) {
             return;
         }
-        let fault = if under > 0 {
-            format!("it starts at {start:#x}, {under} bytes ({under:#x}) below the region's start")
-        } else {
-            format!("it ends at {end:#x}, {over} bytes ({over:#x}) behind the region's end")
-        };
-        let message = format!(
-            "output section `{}` does not fit region `{}`: {fault}",
-            plan.name_text(),
-            self.plan.memory[declaration].name.text(),
-        );
+        let name = plan.name_text();
         let span = named.map_or(plan.span, |name| name.span);
-        self.find_fault(span, Code::LayoutError, message);
+        if under > 0 {
+            let message = format!(
+                "output section `{name}` does not fit region `{}`: it starts at {start:#x}, {under} bytes ({under:#x}) \
+                 below the region's start",
+                self.plan.memory[declaration].name.text(),
+            );
+            return self.find_fault(span, Code::LayoutError, message);
+        }
+        self.overflows.add(id, &name, span, (end, over));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::names::{OutputNames, Symbols};
 use super::output::{Attributes, OutputFacts};
+use super::overflow::Overflows;
 use super::place::List;
 use crate::chunks::memory::Region;
 use crate::chunks::{Data, Fill};
@@ -146,6 +147,8 @@ pub struct LayoutState<'p> {
     pub(super) in_regions: bool,
     /// Errors and warnings of this run. The next run starts without any.
     pub findings: Vec<Diagnostic>,
+    /// Regions that turned out too small in this run.
+    pub(super) overflows: Overflows,
     /// The last allocated output section before the location counter that is not thread-local.
     pub(super) last_output: Option<OutputId>,
     /// The position of the next command whose section is loaded, and that section; `None` if it was not
@@ -208,6 +211,7 @@ impl<'p> LayoutState<'p> {
             position: 0,
             in_regions: false,
             findings: Vec::new(),
+            overflows: Overflows::default(),
             last_output: None,
             next_loaded: Cell::new(None),
             tls_zeros_end: None,

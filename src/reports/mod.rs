@@ -144,14 +144,19 @@ pub fn symbol_order<T: Target>(link: &Scanned<'_, T>, priorities: &Priorities, p
     }
 }
 
-/// Writes the map of a link that the layout refuses. People look there for the reason why an `ASSERT` fails
-/// or a region is too small.
+/// Writes the map of a link that the layout refuses, and what the regions hold. People look there for the
+/// reason why an `ASSERT` fails or a region is too small.
 pub fn refused<T: Target>(link: &Image<'_, T>, data: &ReportData<'_>, printed: &mut String) {
     let options = &link.config.reports;
-    if !link.sink.has_errors() || options.map.is_none() && !options.print_map {
+    if !link.sink.has_errors() {
         return;
     }
-    show_map(link, map::map(link, data), printed);
+    if options.map.is_some() || options.print_map {
+        show_map(link, map::map(link, data), printed);
+    }
+    if options.print_memory_usage {
+        printed.push_str(&memory_usage(link));
+    }
 }
 
 fn show_map<T: Target>(link: &Image<'_, T>, text: String, printed: &mut String) {
