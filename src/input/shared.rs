@@ -28,6 +28,8 @@ pub struct SharedFile<'a, E: ByteOrder> {
     pub audit: Vec<&'a [u8]>,
     /// `DT_RUNPATH` and `DT_RPATH`: directories, separated by `:`.
     pub run_paths: Vec<&'a [u8]>,
+    /// Whether it is a position-independent executable, and no library.
+    pub is_program: bool,
     segments: Segments<'a, E>,
     /// Addresses that cannot be written once the program runs.
     relro: Option<Range<u64>>,
@@ -92,6 +94,7 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             needed: Vec::new(),
             audit: Vec::new(),
             run_paths: Vec::new(),
+            is_program: false,
             segments,
             relro: segments.relro(),
             symbols: &[],
@@ -181,6 +184,9 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             let tag = entry.d_tag.get();
             if tag == DT_NULL {
                 break;
+            }
+            if tag == elf::DT_FLAGS_1 as u64 {
+                self.is_program = entry.d_val.get() & u64::from(elf::DF_1_PIE) != 0;
             }
             if !matches!(tag, DT_SONAME | DT_NEEDED | DT_AUDIT | DT_RPATH | DT_RUNPATH) {
                 continue;

@@ -121,6 +121,9 @@ fn parse_batch<'a, T: Target>(
     };
     for (place, file) in files.iter_mut().enumerate() {
         *file = parse_one::<T>(&candidates[place]).unwrap_or_else(|malformed| broken(place, &malformed));
+        if matches!(file, Parsed::Shared(shared) if shared.is_program) {
+            report_program(sink, candidates[place].name, first + place as u32);
+        }
     }
     // The lists have room for all names from the start. If they grew, they would be copied again and again.
     let mut batch = Batch::with_capacity(files.iter().map(Parsed::global_count).sum());
@@ -190,6 +193,20 @@ fn report(sink: &Sink, name: FileName<'_>, malformed: &Malformed, order: u32) {
             .at(Location::File(name.to_string()))
             .note(format!("at offset {:#x} of the file", malformed.offset))
             .ordered(order, 0, malformed.offset),
+    );
+}
+
+/// Reports a program among the libraries. Nothing would load it for this output.
+fn report_program(sink: &Sink, name: FileName<'_>, order: u32) {
+    let message = "a position-independent executable cannot be an input to a link: dynamic linkers do not load it as a library";
+    sink.report(
+        Diagnostic::error(Code::UnsupportedInput, message)
+            .at(Location::File(name.to_string()))
+            .help(
+                "name what the program was made of; a plugin that the program loads names nothing of it, and the \
+                 program is linked with --export-dynamic",
+            )
+            .ordered(order, 0, 0),
     );
 }
 
