@@ -51,6 +51,14 @@ pub static REFUSED: &[Refused] = &[
         OTHER_MACHINE,
     ),
     refused(
+        &["physical-image-base"],
+        "load addresses come from a linker script: AT(ADDRESS) behind an output section, or AT>REGION",
+    ),
+    refused(
+        &["section-order"],
+        "a linker script puts sections in order; --section-ordering-file=FILE orders what is inside of them",
+    ),
+    refused(
         &["task-link"],
         "it is for COFF; GNU ld makes an ELF object with it as with -r, and no symbol local",
     ),
