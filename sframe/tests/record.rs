@@ -170,6 +170,51 @@ fn code_that_gdb_is_told_of_has_names_and_frames() {
     }
 }
 
+/// A program with a heap of code as Java's virtual machine keeps it. Its compiled methods use the frame
+/// pointer for a value, and an adapter moves the stack pointer between one of them and the interpreter.
+#[test]
+fn code_of_a_virtual_machine_of_java_has_names_and_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program").to_str().unwrap().to_owned();
+    let source = format!("{}/tests/jit/hotspot.c", env!("CARGO_MANIFEST_DIR"));
+    let words = ["-O2", "-rdynamic", "-o", &program, &source];
+    assert!(Command::new("gcc").args(words).status().unwrap().success());
+    let known = [
+        &["work", "Interpreter", "org.Fake.call", "main"][..],
+        &["Interpreter", "org.Fake.call", "main"],
+        &["I2C/C2I adapters", "org.Fake.call", "main"],
+        &["org.Fake.call", "main"],
+        &["org.Fake.spin", "main"],
+        &["main"],
+    ];
+    for options in [&["--no-bpf", "--", &program][..], &["--bpf", "--", &program]] {
+        let Some(recorded) = record(options) else { return };
+        assert_eq!(recorded.status, Some(0), "{}", recorded.said);
+        // Up to `main`, without what the kernel does.
+        let stack = |sample: &Value| {
+            let frames = sample["frames"].as_array().unwrap().iter();
+            let names =
+                frames.filter(|frame| frame["file"] != "[kernel]").map(|frame| frame["function"].clone());
+            let names: Vec<Value> = names.collect();
+            names.iter().position(|name| name == "main").map(|main| names[..=main].to_vec())
+        };
+        let all: Vec<_> = recorded.samples.iter().filter(|sample| sample["process"] == "program").collect();
+        let stacks: Vec<Vec<Value>> = all.iter().filter_map(|sample| stack(sample)).collect();
+        let wrong = stacks.iter().find(|stack| !known.iter().any(|known| stack == known));
+        assert_eq!(wrong, None, "{}", recorded.said);
+        let of = |known: &[&str]| stacks.iter().filter(|stack| *stack == known).count();
+        let (whole, all) = (stacks.len(), all.len());
+        assert!(whole > 0 && whole * 10 >= all * 8, "{whole} of {all}: {}", recorded.said);
+        assert!(of(known[0]) * 10 > whole && of(known[4]) * 10 > whole, "{stacks:?}");
+    }
+    // Where frame pointers are said to be kept, the tables of frames are not used.
+    let Some(recorded) = record(&["--no-bpf", "--", &program, "frame-pointers"]) else { return };
+    let named = |sample: &Value| {
+        sample["frames"].as_array().unwrap().iter().any(|frame| frame["function"] == "org.Fake.spin")
+    };
+    assert!(!recorded.samples.iter().any(named), "{}", recorded.said);
+}
+
 /// Names of files, with their contents.
 type Written = Vec<(String, Vec<u8>)>;
 

@@ -16,7 +16,7 @@ use crate::inlines::{Inlines, Line};
 use crate::jit_dump::JitDump;
 use crate::jit_map::JitMap;
 use crate::jit_object::JitObject;
-use crate::jit_objects::{JitObjects, Kind, descriptors};
+use crate::jit_objects::{JitObjects, Variable, variables};
 use crate::kernel::{KERNEL, running_build_id};
 use crate::rows::{ReadTime, Rows};
 use crate::running::{Identity, REPLACED, Running};
@@ -87,16 +87,16 @@ pub struct MappedFile {
     symbols: OnceCell<Symbols>,
     inlines: OnceCell<Option<Inlines>>,
     go_lines: OnceCell<Option<GoLines>>,
-    /// The descriptors of lists of code, with the addresses that the file states.
-    descriptors: OnceCell<Vec<(Kind, u64)>>,
+    /// The variables that lead to code, with the addresses that the file states.
+    variables: OnceCell<Vec<(Variable, u64)>>,
 }
 
 /// The lists of code of a process that runs.
 struct InMemory {
     /// The number of its mapped files when they were looked for.
     files: usize,
-    /// Where its descriptors are.
-    descriptors: Vec<(Kind, u64)>,
+    /// Where its variables are that lead to code.
+    variables: Vec<(Variable, u64)>,
     /// `None`: it has no lists, or its memory cannot be read.
     objects: Option<JitObjects>,
 }
@@ -348,7 +348,7 @@ impl Files {
             symbols: OnceCell::new(),
             inlines: OnceCell::new(),
             go_lines: OnceCell::new(),
-            descriptors: OnceCell::new(),
+            variables: OnceCell::new(),
         });
         id
     }
@@ -516,25 +516,25 @@ impl Files {
             return None;
         }
         let mut all = self.jit_objects.borrow_mut();
-        let known = all.entry(pid).or_insert(InMemory { files: 0, descriptors: vec![], objects: None });
+        let known = all.entry(pid).or_insert(InMemory { files: 0, variables: vec![], objects: None });
         if known.files != modules.len() {
             known.files = modules.len();
-            let found = self.descriptors_of(modules);
-            if found != known.descriptors {
+            let found = self.variables_of(modules);
+            if found != known.variables {
                 known.objects = JitObjects::open(self.abi, pid, &found);
-                known.descriptors = found;
+                known.variables = found;
             }
         }
         known.objects.as_mut()?.now_at(address)
     }
 
-    /// Where files have descriptors of lists of code.
-    fn descriptors_of(&self, modules: &[Module<Bytes>]) -> Vec<(Kind, u64)> {
+    /// Where files have variables that lead to code.
+    fn variables_of(&self, modules: &[Module<Bytes>]) -> Vec<(Variable, u64)> {
         let of = |module: &Module<Bytes>| {
             let file = self.get(FileId(module.id().0 as u32))?;
             let own = file
-                .descriptors
-                .get_or_init(|| file.image().map(Image::bytes).map_or(vec![], |bytes| descriptors(bytes)));
+                .variables
+                .get_or_init(|| file.image().map(Image::bytes).map_or(vec![], |bytes| variables(bytes)));
             Some(own.iter().map(|&(kind, own)| (kind, own.wrapping_add(module.bias()))).collect::<Vec<_>>())
         };
         let mut found: Vec<_> = modules.iter().filter_map(of).flatten().collect();
@@ -546,8 +546,7 @@ impl Files {
     /// What a process kept in memory of the code at an address, as far as that was read while it ran.
     pub(crate) fn last_jit_object(&self, pid: u32, address: u64) -> Option<Arc<JitObject>> {
         let all = self.jit_objects.borrow();
-        let (object, _) = all.get(&pid)?.objects.as_ref()?.at(address)?;
-        Some(Arc::clone(object))
+        all.get(&pid)?.objects.as_ref()?.at(address)
     }
 
     /// Whether the processes may be running now, on this machine.

@@ -5,6 +5,7 @@
 //! frames, often with the relocations that a linker would have done.
 
 use crate::bytes::Bytes;
+use crate::hotspot::Frame;
 use object::elf::{self, FileHeader64, SHF_ALLOC, SHF_EXECINSTR};
 use object::read::elf::{FileHeader, Rela, SectionHeader, SectionTable, Sym, SymbolTable};
 use object::{Endianness, SectionIndex};
@@ -38,6 +39,7 @@ enum Rows {
     None,
     Cfi(FdeIndex<Bytes>),
     Sframe(Box<FileRows<Bytes>>),
+    HotSpot(Box<Frame>),
 }
 
 impl JitObject {
@@ -47,6 +49,20 @@ impl JitObject {
             code: vec![code],
             functions: Vec::new(),
             rows: Rows::Sframe(FileRows::new(bytes, address).tabled().into()),
+        }
+    }
+
+    /// Code of Java's virtual machine, with its name.
+    pub fn of_hotspot(code: Range<u64>, name: Vec<u8>, frame: Frame) -> Self {
+        let function = Function { range: code.clone(), name: name.into() };
+        Self { code: vec![code], functions: vec![function], rows: Rows::HotSpot(frame.into()) }
+    }
+
+    /// Whether a frame that this does not describe may have a frame pointer.
+    pub fn may_have_frame_pointer(&self, topmost: bool) -> bool {
+        match &self.rows {
+            Rows::HotSpot(frame) => frame.may_have_frame_pointer(topmost),
+            _ => true,
         }
     }
 
@@ -92,6 +108,10 @@ impl JitObject {
             Rows::Cfi(fdes) => {
                 let found = fdes.step_at(address, topmost, registers, read_word)?;
                 Some((found, Source::EhFrame))
+            }
+            Rows::HotSpot(frame) => {
+                let found = frame.step_at(address, topmost, registers, read_word)?;
+                Some((found, Source::Instructions))
             }
             Rows::Sframe(rows) => {
                 let (rules, source) = rows.rules_at(address).ok()??;

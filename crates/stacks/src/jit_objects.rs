@@ -1,23 +1,24 @@
-//! Code that a running process made, by the lists that it keeps for gdb and for profilers.
+//! Code that a running process made, by what it keeps in memory for gdb, for profilers, or for itself.
 //!
 //! Compilers keep a list of ELF files in memory for gdb (`__jit_debug_descriptor`; gdb's manual, "JIT
 //! Interface"): LLVM, LuaJIT, PHP, V8 and others do, if they are asked to. Programs that use
 //! `libsframe_unwind` have a list of code and SFrame sections (`__sframe_jit_descriptor` in
 //! `sframe-unwind.h`). This module reads both in the memory of the process, when a walk meets code of no
 //! file. New entries come first in a list, so it is read from its first entry to one that is known. What a
-//! process unlinks describes no frames any more, but it still names samples that were taken before.
+//! process unlinks describes no frames any more, but it still names samples that were taken before. Java's
+//! virtual machine has no list, but heaps of code, which [`crate::hotspot`] reads.
 //!
 //! The process may change its memory at any time, and may write anything: a list is followed for a number of
 //! entries, and memory is copied piece by piece, up to a size.
 
-use crate::bytes::{Bytes, Reader};
+use crate::bytes::Bytes;
+use crate::hotspot::HotSpot;
 use crate::jit_object::JitObject;
+use crate::process_memory::ProcessMemory;
 use object::read::elf::{FileHeader, Sym};
 use object::{Endianness, elf};
 use sframe_format::Abi;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// The largest number of entries of a list.
@@ -25,8 +26,28 @@ const MAX_ENTRIES: usize = 1 << 16;
 /// The most bytes that are copied for one entry, and for all entries of a process.
 const MAX_SIZE: u64 = 16 << 20;
 const MAX_TOTAL: u64 = 256 << 20;
-/// Bytes that are copied at a time.
-const PIECE: u64 = 64 << 10;
+
+/// A variable that leads to code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Variable {
+    /// The descriptor of a list.
+    List(Kind),
+    /// The tables of the fields and the types of HotSpot.
+    HotSpotStructs,
+    HotSpotTypes,
+}
+
+impl Variable {
+    fn named(name: &[u8]) -> Option<Self> {
+        match name {
+            b"__jit_debug_descriptor" => Some(Self::List(Kind::Gdb)),
+            b"__sframe_jit_descriptor" => Some(Self::List(Kind::Sframe)),
+            b"gHotSpotVMStructs" => Some(Self::HotSpotStructs),
+            b"gHotSpotVMTypes" => Some(Self::HotSpotTypes),
+            _ => None,
+        }
+    }
+}
 
 /// What a list is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,16 +61,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 2] = [Self::Gdb, Self::Sframe];
-
-    /// The name of the descriptor.
-    const fn symbol(self) -> &'static [u8] {
-        match self {
-            Self::Gdb => b"__jit_debug_descriptor",
-            Self::Sframe => b"__sframe_jit_descriptor",
-        }
-    }
-
     /// Where the descriptor has the address of the first entry.
     const fn first_at(self) -> u64 {
         match self {
@@ -67,8 +78,8 @@ impl Kind {
     }
 }
 
-/// The descriptors that a file defines, with the addresses that it states.
-pub fn descriptors(bytes: &[u8]) -> Vec<(Kind, u64)> {
+/// The variables that a file defines, with the addresses that it states.
+pub fn variables(bytes: &[u8]) -> Vec<(Variable, u64)> {
     let read = |kind| {
         let header = elf::FileHeader64::<Endianness>::parse(bytes).ok()?;
         let endian = header.endian().ok()?;
@@ -77,8 +88,7 @@ pub fn descriptors(bytes: &[u8]) -> Vec<(Kind, u64)> {
         let found = found.filter(|symbol| symbol.st_shndx(endian) != elf::SHN_UNDEF);
         let found = found.filter_map(|symbol| {
             let name = symbol.name(endian, symbols.strings()).ok()?;
-            let kind = Kind::ALL.into_iter().find(|kind| kind.symbol() == name)?;
-            Some((kind, symbol.st_value(endian)))
+            Some((Variable::named(name)?, symbol.st_value(endian)))
         });
         Some(found.collect::<Vec<_>>())
     };
@@ -104,7 +114,8 @@ struct Entry {
 /// The code of a process.
 pub struct JitObjects {
     abi: Abi,
-    memory: File,
+    memory: Arc<ProcessMemory>,
+    hotspot: Option<HotSpot>,
     lists: Vec<List>,
     entries: Vec<Entry>,
     /// By the start of the code: its end, and whether it is still in a list.
@@ -113,12 +124,20 @@ pub struct JitObjects {
 }
 
 impl JitObjects {
-    /// The code of a process that has descriptors at these addresses. `None`: its memory cannot be read.
-    pub fn open(abi: Abi, pid: u32, descriptors: &[(Kind, u64)]) -> Option<Self> {
-        let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
-        let list = |&(kind, descriptor)| List { kind, descriptor, first: 0 };
-        let lists = descriptors.iter().map(list).collect();
-        Some(Self { abi, memory, lists, entries: Vec::new(), code: BTreeMap::new(), copied: 0 })
+    /// The code of a process that has variables at these addresses. `None`: its memory cannot be read.
+    pub fn open(abi: Abi, pid: u32, variables: &[(Variable, u64)]) -> Option<Self> {
+        let memory = Arc::new(ProcessMemory::open(pid, abi.endian())?);
+        let list = |&(variable, descriptor)| match variable {
+            Variable::List(kind) => Some(List { kind, descriptor, first: 0 }),
+            _ => None,
+        };
+        let lists = variables.iter().filter_map(list).collect();
+        let of = |wanted| variables.iter().find(|(variable, _)| *variable == wanted).map(|found| found.1);
+        let tables = of(Variable::HotSpotStructs).zip(of(Variable::HotSpotTypes));
+        let tables = tables.filter(|_| abi == Abi::Amd64);
+        let hotspot = tables.and_then(|(structs, types)| HotSpot::open(Arc::clone(&memory), structs, types));
+        let (entries, code) = (Vec::new(), BTreeMap::new());
+        Some(Self { abi, memory, hotspot, lists, entries, code, copied: 0 })
     }
 
     /// The code at an address, as far as it is in a list now.
@@ -127,18 +146,28 @@ impl JitObjects {
         if self.lists.iter().any(is_new) {
             self.read();
         }
-        let (object, is_listed) = self.at(address)?;
-        is_listed.then(|| Arc::clone(object))
+        match self.listed_at(address) {
+            Some((object, true)) => Some(Arc::clone(object)),
+            _ => self.hotspot.as_mut()?.now_at(address),
+        }
+    }
+
+    /// The code that was last at an address.
+    pub fn at(&self, address: u64) -> Option<Arc<JitObject>> {
+        match self.listed_at(address) {
+            Some((object, _)) => Some(Arc::clone(object)),
+            None => self.hotspot.as_ref()?.at(address),
+        }
     }
 
     /// The code that was last at an address, and whether it is in a list.
-    pub fn at(&self, address: u64) -> Option<(&Arc<JitObject>, bool)> {
+    fn listed_at(&self, address: u64) -> Option<(&Arc<JitObject>, bool)> {
         let (_, (end, is_listed, object)) = self.code.range(..=address).next_back()?;
         (address < *end).then_some((object, *is_listed))
     }
 
     fn first_of(&self, list: &List) -> Option<u64> {
-        Some(self.words(list.descriptor.checked_add(list.kind.first_at())?, 1)?[0])
+        Some(self.memory.words(list.descriptor.checked_add(list.kind.first_at())?, 1)?[0])
     }
 
     /// Reads the lists.
@@ -153,7 +182,7 @@ impl JitObjects {
             let mut at = list.first;
             let mut found = Vec::new();
             while at != 0 && found.len() < MAX_ENTRIES {
-                let Some(words) = self.words(at, list.kind.words()) else { break };
+                let Some(words) = self.memory.words(at, list.kind.words()) else { break };
                 let mut what = [0; 4];
                 what[..words.len() - 1].copy_from_slice(&words[1..]);
                 let key = (list.kind, at, what);
@@ -204,21 +233,8 @@ impl JitObjects {
         if size > MAX_SIZE || self.copied + size > MAX_TOTAL {
             return None;
         }
-        let mut bytes = Vec::new();
-        while (bytes.len() as u64) < size {
-            let start = bytes.len();
-            bytes.resize(start + PIECE.min(size - start as u64) as usize, 0);
-            self.memory.read_exact_at(&mut bytes[start..], address.checked_add(start as u64)?).ok()?;
-        }
+        let bytes = self.memory.bytes(address, size as usize)?;
         self.copied += size;
         Some(bytes.into())
-    }
-
-    /// Some words of its memory.
-    fn words(&self, address: u64, count: usize) -> Option<Vec<u64>> {
-        let mut bytes = vec![0; 8 * count];
-        self.memory.read_exact_at(&mut bytes, address).ok()?;
-        let mut reader = Reader::new(&bytes, self.abi.endian());
-        (0..count).map(|_| reader.u64()).collect()
     }
 }

@@ -20,6 +20,7 @@
 //! | [`table`] | their compact tables, for the kernel |
 //! | `symbols`, `go_table`, `go_lines`, `inlines` | names for their addresses |
 //! | `jit_map` | names of code that programs made while they ran |
+//! | `jit_objects`, `hotspot`, `process_memory` | such code by what a program that runs, or Java's virtual machine, keeps of it in memory |
 //! | `name`, [`namer`], [`kernel`] | the names of a frame; names of the kernel's functions |
 //! | [`files`], `shelf` | one cache of files for all processes, with a bound on those that are open |
 //! | [`process`] | which process has mapped which file where |
@@ -113,6 +114,7 @@ pub mod files;
 pub mod functions;
 mod go_lines;
 mod go_table;
+mod hotspot;
 pub mod image;
 mod inlines;
 mod jit_dump;
@@ -129,6 +131,7 @@ pub mod nameless;
 pub mod namer;
 pub mod present;
 pub mod process;
+mod process_memory;
 pub mod profile;
 pub mod recording;
 mod red_zone;

@@ -240,7 +240,7 @@ fn walk_from(
                 let within = (process, files);
                 let found = caller_on_other_stack(within, at, frames, &mut registers, &mut thread, &mut read)
                     .or_else(|| caller_of_aligned(error, within, at, &mut registers, &mut read))
-                    .or_else(|| caller_of_jit(error, process, &mut registers, &mut read));
+                    .or_else(|| caller_of_jit(error, within, at, &mut registers, &mut read));
                 let Some((caller, by)) = found else {
                     let end = end_of(error, files, process, at, stack);
                     let interrupted = steps > 0 && matches!(at, FrameAddress::InstructionPointer(_));
@@ -263,12 +263,18 @@ fn walk_from(
 #[cold]
 fn caller_of_jit(
     error: UnwindError,
-    process: &Process,
+    (process, files): (&Process, &Files),
+    at: FrameAddress,
     registers: &mut Registers,
     read: &mut impl FnMut(u64) -> Result<u64, ()>,
 ) -> Option<(FrameAddress, Source)> {
     let UnwindError::NoInformation { address, module: None } = error else { return None };
-    let Place::Anonymous(..) = process.place(address) else { return None };
+    let Place::Anonymous(pid, _) = process.place(address) else { return None };
+    let object = files.jit_object(pid, process.unwinder().modules(), address);
+    let topmost = matches!(at, FrameAddress::InstructionPointer(_));
+    if object.is_some_and(|object| !object.may_have_frame_pointer(topmost)) {
+        return None;
+    }
     let before = *registers;
     let caller = process.unwinder().step_by_frame_pointer(registers, read).ok().flatten()?;
     let is_code = matches!(process.place(caller.lookup_address()), Place::File(..) | Place::Anonymous(..));

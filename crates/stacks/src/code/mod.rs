@@ -16,7 +16,7 @@
 
 mod aarch64;
 mod amd64;
-mod area;
+pub mod area;
 mod effect;
 mod frame;
 pub mod functions;
