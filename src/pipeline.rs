@@ -265,7 +265,7 @@ fn run_once(
         progress.needs_32_bit_linker = Some(Link32Bit { asked_by, emulation: None });
         return Err(Aborted);
     }
-    files.open(reports::overwrite::written(config), sink);
+    files.open(reports::overwrite::written(config), &reports::overwrite::outputs(config), sink);
     // To open so many files is work for several threads; of fewer the size says more.
     if inputs.len() > FEW_INPUTS {
         threads.start_others(usize::MAX);

@@ -3,9 +3,10 @@
 //! They are opened before the link does what takes time, and written before the output moves to its place. So
 //! a report that cannot be written fails the link while the old output is still there: make would take a new
 //! one for finished, although its rule failed. Opening changes no file; one that a link made and did not
-//! write is removed.
+//! write is removed. A file that is to be two things at once is written as neither.
 
 use crate::diag::{Aborted, Code, Diagnostic, Sink};
+use files::FileIdentity;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek};
 use std::path::PathBuf;
@@ -28,10 +29,28 @@ struct ReportFile {
 
 impl ReportFiles {
     /// Opens files, given by their names in messages and their paths, unless an attempt before has opened
-    /// them. Reports those that cannot be opened.
-    pub fn open(&self, wanted: impl IntoIterator<Item = (&'static str, PathBuf)>, sink: &Sink) {
+    /// them. Reports those that cannot be opened, and those that are the same file as one before or as one of
+    /// the `outputs`.
+    pub fn open(
+        &self,
+        wanted: Vec<(&'static str, PathBuf)>,
+        outputs: &[(&'static str, PathBuf)],
+        sink: &Sink,
+    ) {
         self.0.get_or_init(|| {
-            wanted.into_iter().map(|(what, path)| ReportFile::open(what, path, sink)).collect()
+            let mut files: Vec<ReportFile> =
+                wanted.into_iter().map(|(what, path)| ReportFile::open(what, path, sink)).collect();
+            // Now all reports are there. An output that is there has its identity, too.
+            let outputs = outputs.iter().filter_map(|(what, path)| Some((*what, FileIdentity::at(path)?)));
+            let mut taken: Vec<(&str, FileIdentity)> = outputs.collect();
+            for report in &mut files {
+                let Some(identity) = report.file.as_ref().and_then(FileIdentity::of_file) else { continue };
+                match taken.iter().find(|(_, other)| *other == identity) {
+                    Some((what, _)) => report.refuse(what, sink),
+                    None => taken.push((report.what, identity)),
+                }
+            }
+            files
         });
     }
 
@@ -83,6 +102,15 @@ impl ReportFile {
         report
     }
 
+    /// Reports that the file is `other`, too, and leaves it alone.
+    fn refuse(&mut self, other: &str, sink: &Sink) {
+        self.file = None;
+        let message = format!("{} {} is {other}, too", self.what, self.path.display());
+        sink.report(
+            Diagnostic::error(Code::BadOption, message).help("nothing was written; give it another name"),
+        );
+    }
+
     fn failure(&self, error: &io::Error) -> Diagnostic {
         let message = format!("cannot write {} {}: {error}", self.what, self.path.display());
         Diagnostic::error(Code::CannotWrite, message)
@@ -111,7 +139,7 @@ mod tests {
         let sink = Sink::default();
         let open = || {
             let files = ReportFiles::default();
-            files.open([("the old", old.clone()), ("the new", new.clone())], &sink);
+            files.open(vec![("the old", old.clone()), ("the new", new.clone())], &[], &sink);
             files
         };
         drop(open());
@@ -133,10 +161,36 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let sink = Sink::default();
         let files = ReportFiles::default();
-        files.open([("the map", folder.path().to_owned())], &sink);
+        files.open(vec![("the map", folder.path().to_owned())], &[], &sink);
         assert!(files.write("the map", &sink, |_| Ok(())).is_err());
         let found = sink.into_sorted();
         assert_eq!(found.len(), 1);
         assert!(found[0].message.starts_with("cannot write the map "), "{}", found[0].message);
+    }
+
+    #[test]
+    fn a_file_that_is_two_things_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let [output, map, link] = ["output", "map", "link"].map(|name| folder.path().join(name));
+        std::fs::write(&output, "old contents").unwrap();
+        std::os::unix::fs::symlink(&map, &link).unwrap();
+        let sink = Sink::default();
+        let files = ReportFiles::default();
+        let wanted = [("the map", &map), ("the reasons", &output), ("the order", &link)];
+        let wanted = wanted.map(|(what, path)| (what, path.clone())).to_vec();
+        files.open(wanted, &[("the output", output.clone())], &sink);
+        for (what, is_written) in [("the map", true), ("the reasons", false), ("the order", false)] {
+            let write = |mut file: &File| file.write_all(what.as_bytes());
+            assert_eq!(files.write(what, &sink, write).is_ok(), is_written, "{what}");
+        }
+        drop(files);
+        assert_eq!(std::fs::read(&output).unwrap(), b"old contents");
+        assert_eq!(std::fs::read(&map).unwrap(), b"the map");
+        let found: Vec<String> = sink.into_sorted().into_iter().map(|finding| finding.message).collect();
+        let (output, link) = (output.display(), link.display());
+        assert_eq!(
+            found,
+            [format!("the order {link} is the map, too"), format!("the reasons {output} is the output, too")]
+        );
     }
 }

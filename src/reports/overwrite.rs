@@ -17,9 +17,7 @@ use std::path::{Path, PathBuf};
 /// A library that the linker opens only because another library needs it is no input: if libraries need each
 /// other, one of them may be the output.
 pub fn check(session: Session<'_>, sources: &Sources, inputs: &[PathBuf]) {
-    let output = ("the output", session.config.output.clone());
-    let debug_file = session.config.debug_file().map(|path| ("the debug file", path));
-    for (name, path) in std::iter::once(output).chain(debug_file).chain(written(session.config)) {
+    for (name, path) in outputs(session.config).into_iter().chain(written(session.config)) {
         let Some(identity) = FileIdentity::at(&path) else { continue };
         let same = |read: &&Path| FileIdentity::at(read) == Some(identity);
         // The store knows the identity of each input. The paths of inputs, which may be thousands, are only
@@ -34,6 +32,12 @@ pub fn check(session: Session<'_>, sources: &Sources, inputs: &[PathBuf]) {
             session.sink.report(overwritten(name, &path, input));
         }
     }
+}
+
+/// What the link makes, and its names in messages.
+pub fn outputs(config: &Config) -> Vec<(&'static str, PathBuf)> {
+    let debug_file = config.debug_file().map(|path| ("the debug file", path));
+    std::iter::once(("the output", config.output.clone())).chain(debug_file).collect()
 }
 
 /// The reports that options ask for, and their names in messages. `-` is standard output.

@@ -28,6 +28,12 @@ impl FileIdentity {
         metadata.is_file().then(|| FileIdentity::of(&metadata))
     }
 
+    /// The identity of an open file; `None` if it is not a regular one.
+    pub fn of_file(file: &File) -> Option<FileIdentity> {
+        let metadata = file.metadata().ok()?;
+        metadata.is_file().then(|| FileIdentity::of(&metadata))
+    }
+
     fn of(metadata: &Metadata) -> FileIdentity {
         FileIdentity { device: metadata.dev(), inode: metadata.ino() }
     }
