@@ -30,6 +30,7 @@ mod readelf_text;
 mod record;
 mod registers;
 mod report;
+mod rewritten;
 mod rotate;
 mod rotation;
 mod rules;

@@ -11,6 +11,7 @@ use super::places::{PlacedSection, Places, Symbol};
 use super::segments::Segments;
 use super::table_section::{self, TableSection};
 use crate::ranges::joined;
+use crate::rewritten;
 use files::archive::ThinArchiveBytes;
 use files::{InputSource, InputStore, SystemSource, open_regular};
 use memmap2::Mmap;
@@ -149,6 +150,8 @@ pub struct Input<'data> {
     pub places: Places,
     /// Whether the file has a full symbol table (`SHT_SYMTAB`), and not only the dynamic one.
     pub has_symbol_table: bool,
+    /// Whether BOLT has rewritten its code ([`rewritten`]).
+    pub is_rewritten: bool,
     /// An address after all addresses of the file, where a derived section may lie.
     pub free_address: u64,
 }
@@ -287,6 +290,7 @@ pub fn raw_section<'data>(name: &str, bytes: &'data [u8], address: u64) -> Input
         text: Vec::new(),
         places: Places::default(),
         has_symbol_table: false,
+        is_rewritten: false,
         free_address: 0,
     }
 }
@@ -411,6 +415,7 @@ impl<'data> Reader<'_, 'data> {
             text: Vec::new(),
             places: Places::default(),
             has_symbol_table: self.sections.iter().any(|s| s.sh_type(endian) == elf::SHT_SYMTAB),
+            is_rewritten: self.sections.iter().any(|header| rewritten::is_mark(&self.section_name(header))),
             free_address: 0,
         };
         let mut placed = Vec::new();

@@ -119,7 +119,11 @@ fn orphans<'a, T: Target>(link: &Contents<'a, T>, left: &[SectionId]) -> Vec<Orp
             let orphan = orphan(link, id);
             // An empty synthetic section will be dropped, so nobody needs to hear of it.
             let unused = id.0 >= link.first_internal() && orphan.info.size == 0;
-            if !orphan.last && !unused && matches!(handling, OrphanHandling::Warn | OrphanHandling::Error) {
+            if !orphan.last
+                && !unused
+                && !is_hidden(link, id)
+                && matches!(handling, OrphanHandling::Warn | OrphanHandling::Error)
+            {
                 report_orphan(link, &orphan, handling);
             }
             orphan
@@ -181,6 +185,12 @@ fn is_unique(config: &Config, info: &SectionInfo<'_>) -> bool {
 fn is_common<T: Target>(link: &Contents<'_, T>, id: SectionId) -> bool {
     let row = link.synthetic_row(id);
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::Common)
+}
+
+/// Whether no script could give it a place, so that it is nobody's fault if none does.
+fn is_hidden<T: Target>(link: &Contents<'_, T>, id: SectionId) -> bool {
+    let row = link.synthetic_row(id);
+    row.is_some_and(|row| link.synthetics.section(row).kind.is_hidden_from_scripts())
 }
 
 /// Whether a synthetic section is a table about the output itself, which stands last.

@@ -42,6 +42,7 @@ pub fn of<T: Target>(kind: Kind) -> Synthesis<T> {
         Kind::EhFrame => eh_frame::synthesis(),
         Kind::EhFrameHdr => eh_frame_hdr::synthesis(),
         Kind::UnwindTable => unwind_table::synthesis(),
+        Kind::CodeMark => code_mark::synthesis(),
         Kind::DebugFrame => debug_frame::synthesis(),
         Kind::Comment => comment::synthesis(),
         Kind::DebugLink => debug_link::synthesis(),

@@ -9,6 +9,7 @@
 pub mod android;
 mod attributes;
 mod build_attributes;
+mod code_mark;
 mod comment;
 mod common;
 pub mod copy;

@@ -95,6 +95,8 @@ kinds! {
         EhFrameHdr,
         /// `.sframe_unwind`: the table of `--unwind-table`.
         UnwindTable,
+        /// `.bolt.org.sframe_unwind`: keeps BOLT from moving code that the table describes.
+        CodeMark,
         /// `.debug_frame`: the FDEs that the table replaces, for debuggers.
         DebugFrame,
         /// `.comment`: this linker's name.
@@ -158,9 +160,10 @@ impl Kind {
     }
 
     /// Whether it is about the output itself, so that scripts do not match it. Default scripts discard
-    /// `.gnu_debuglink`, since those of inputs are about other files.
+    /// `.gnu_debuglink`, since those of inputs are about other files; and no script knows a name of this
+    /// linker's own.
     pub fn is_hidden_from_scripts(self) -> bool {
-        self.is_about_file() || self == Kind::DebugLink
+        self.is_about_file() || matches!(self, Kind::DebugLink | Kind::CodeMark)
     }
 }
 

@@ -400,7 +400,7 @@ fn resolve_unwind(state: &mut State<'_>) {
         _ if config.relocations.emit => Some((
             "--unwind-table=replace and --emit-relocs may not be used together",
             "programs that rewrite code by relocations (BOLT) would not know that the table describes it",
-            "--unwind-table=add keeps .eh_frame",
+            "--unwind-table=none keeps .eh_frame, by which `sframe attach` makes frames of code that has moved",
         )),
         _ => None,
     };

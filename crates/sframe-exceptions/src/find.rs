@@ -108,6 +108,13 @@ extern "C" fn check() {
     let (_, _) = (next_find_fde(), next_find_object());
     // SAFETY: this is the program's own header, or null.
     let module = unsafe { Module::at(system::program()) };
+    if module.is_none() && !system::program().is_null() {
+        system::stop(
+            "the program headers are not where the linker put them, so that nothing finds the table, and no exception \
+             would be caught: a tool has changed the program since its link, such as BOLT, which moves code that the \
+             table describes, too; let no such tool change it, or link with --unwind-table=none\n",
+        );
+    }
     let Some(module) = module.filter(|module| module.table.is_some()) else {
         // Programs that keep `.eh_frame` beside the table, or load libraries with tables, need no check.
         return;

@@ -15,6 +15,7 @@ use super::args::UnwindTable;
 use super::edit::read_file;
 use super::open::Problem;
 use super::report::{Outcome, complain, print, print_json};
+use super::rewritten;
 use made::Made;
 use sections::Sections;
 use serde::Serialize;
@@ -81,6 +82,9 @@ fn examine(path: &Path) -> Result<Report, Problem> {
     let malformed = |error: object::Error| Problem::new(&*name, error.to_string());
     let file = object::File::parse(&bytes[..]).map_err(malformed)?;
     let sections = Sections::of(&file).map_err(|what| Problem::new(&*name, what))?;
+    if sections.table.is_some() && sections.is_rewritten {
+        return Err(Problem::new(&*name, rewritten::complaint()));
+    }
     let mut report = Report {
         file: name.clone(),
         has_table: sections.table.is_some(),

@@ -44,6 +44,7 @@ pub fn run(arguments: &Verify) -> Outcome {
         let verified = verify_input(&input, version);
         let mut report = FileReport::new(&input, &verified, arguments);
         report.add_tables(&broken);
+        report.add_rewritten(&input);
         Ok(Some(report))
     });
     let mut outcome = Outcome::Fine;

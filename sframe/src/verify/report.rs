@@ -8,6 +8,7 @@ use crate::args::Verify;
 use crate::compact;
 use crate::open::{Input, Kind, Problem};
 use crate::report::{Outcome, hexadecimal, print_json, write};
+use crate::rewritten;
 use diagnostics::words;
 use serde::Serialize;
 use sframe_format::compact::SECTION_NAME;
@@ -112,6 +113,15 @@ impl FileReport {
             let (offset, message) = compact::finding(error);
             StructureReport { severity: "error", section: section.clone(), offset, message }
         }));
+    }
+
+    /// Adds what is wrong with a table in place of `.eh_frame` whose code was rewritten.
+    pub fn add_rewritten(&mut self, input: &Input<'_>) {
+        let table = input.compact.iter().find(|table| table.name != SECTION_NAME);
+        let Some(table) = table.filter(|_| input.is_rewritten) else { return };
+        let (severity, section, offset) = ("error", table.name.clone(), hexadecimal(0));
+        self.errors += 1;
+        self.structure.push(StructureReport { severity, section, offset, message: rewritten::complaint() });
     }
 
     /// Puts the findings into words.
