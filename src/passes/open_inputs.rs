@@ -368,6 +368,7 @@ impl<'a> Walk<'_, 'a> {
             FileKind::Text | FileKind::Empty => self.script(path, name, bytes, state),
             FileKind::Bitcode => self.bitcode(name, bytes, state, origin),
             FileKind::Elf32 => self.narrow(name, bytes),
+            FileKind::CutElf => self.report(cut_short(name, bytes)),
             FileKind::OtherElf => self.report(
                 Diagnostic::error(
                     Code::UnknownFileType,
@@ -527,6 +528,14 @@ fn script_format(bytes: &[u8]) -> Option<Option<Machine>> {
         _ => None,
     })?;
     Some(TARGETS.iter().find(|(name, _)| name.as_bytes() == &format[..]).map(|(_, machine)| *machine))
+}
+
+/// The diagnostic for an ELF file that has no whole header.
+fn cut_short(name: FileName<'_>, bytes: &[u8]) -> Diagnostic {
+    let message = format!("{} bytes are too few for an ELF header", bytes.len());
+    Diagnostic::error(Code::MalformedInput, message)
+        .at(Location::File(name.to_string()))
+        .help("make it again: what wrote it has not come to its end")
 }
 
 /// The error about a file of another architecture. It is GNU ld's line and nothing more, because builds

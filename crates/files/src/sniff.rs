@@ -13,6 +13,8 @@ pub enum FileKind {
     OtherElf,
     /// ELF file of 32 bits.
     Elf32,
+    /// ELF file that ends inside of its header.
+    CutElf,
     /// Archive, `!<arch>`.
     Archive,
     /// Thin archive, `!<thin>`.
@@ -26,6 +28,9 @@ pub enum FileKind {
     /// None of these kinds.
     Unknown,
 }
+
+/// Bytes of the header of an ELF file of 64 bits.
+const HEADER: usize = 64;
 
 /// The kind that the first bytes of a file show.
 pub fn file_kind(bytes: &[u8]) -> FileKind {
@@ -44,7 +49,10 @@ fn elf_kind(bytes: &[u8]) -> FileKind {
     if bytes.get(4) == Some(&elf::ELFCLASS32) {
         return FileKind::Elf32;
     }
-    let Some(kind) = bytes.get(16..18) else { return FileKind::OtherElf };
+    if bytes.len() < HEADER {
+        return FileKind::CutElf;
+    }
+    let kind = &bytes[16..18];
     let kind = match bytes.get(5) {
         Some(&elf::ELFDATA2MSB) => u16::from_be_bytes([kind[0], kind[1]]),
         _ => u16::from_le_bytes([kind[0], kind[1]]),

@@ -1,7 +1,7 @@
 //! Archives among the inputs: their members become candidates.
 
 use super::early::Contents;
-use super::{Origin, Role, Step, Walk};
+use super::{Origin, Role, Step, Walk, cut_short};
 use crate::cli::InputState;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::input::archive;
@@ -46,6 +46,10 @@ impl<'a> Walk<'_, 'a> {
                 FileKind::Elf32 if self.opened.machine.is_none() => {
                     self.narrow(name, member.bytes);
                     break;
+                }
+                FileKind::CutElf => {
+                    self.report(cut_short(name, member.bytes));
+                    continue;
                 }
                 // An archive may hold any files (documentation, shared libraries). A member that is not an
                 // object defines no symbol.
