@@ -158,7 +158,7 @@ int main(int count, char **words)
 	void (*call)(void (*)(void), char *, char *), (*spin)(void);
 	char *called, *spun, *adapter, *made;
 
-	off = count > 1; /* Then frame pointers are said to be kept, which is wrong. */
+	off = count > 1; /* Then frame pointers are said to be kept, which is wrong here. */
 	memset(segments, 0xff, sizeof segments);
 	heap.memory = (struct space){ memory, memory + (1 << 16) };
 	heap.segmap = (struct space){ segments, segments + sizeof segments };

@@ -20,11 +20,11 @@ use std::process::Command;
 /// A program whose callers are known.
 struct Program {
     name: &'static str,
-    /// The compiler and its arguments. The output is named afterwards.
+    /// The compiler and its arguments. The output is named afterwards. Of Java, what runs it.
     build: &'static [&'static str],
 }
 
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 8] = [
     ("calls.c", include_str!("call_graphs/calls.c")),
     ("assembly.c", include_str!("call_graphs/assembly.c")),
     ("assembly.S", include_str!("call_graphs/assembly.S")),
@@ -32,9 +32,10 @@ const SOURCES: [(&str, &str); 7] = [
     ("calls.go", include_str!("call_graphs/calls.go")),
     ("stacks.go", include_str!("call_graphs/stacks.go")),
     ("crossings.go", include_str!("call_graphs/crossings.go")),
+    ("Calls.java", include_str!("call_graphs/Calls.java")),
 ];
 
-const PROGRAMS: [Program; 11] = [
+const PROGRAMS: [Program; 13] = [
     Program { name: "C", build: &["gcc", "-O2", "calls.c"] },
     Program {
         name: "C, .debug_frame alone",
@@ -52,10 +53,20 @@ const PROGRAMS: [Program; 11] = [
     Program { name: "the same, stripped", build: &["go", "build", "-ldflags=-s -w", "stacks.go"] },
     Program { name: "Go and C", build: &["go", "build", "crossings.go"] },
     Program { name: "the same, at any address", build: &["go", "build", "-buildmode=pie", "crossings.go"] },
+    Program { name: "Java", build: &["java"] },
+    Program {
+        name: "Java with frame pointers",
+        build: &[
+            "java",
+            "-XX:+PreserveFramePointer",
+            "-XX:+UnlockDiagnosticVMOptions",
+            "-XX:+DumpPerfMapAtExit",
+        ],
+    },
 ];
 
 /// The callers of each function of the programs.
-const CALLERS: [(&str, &[&str]); 38] = [
+const CALLERS: [(&str, &[&str]); 45] = [
     ("leaf", &["tail", "variable", "rare", "divided", "deep", "saves", "one", "two", "handled"]),
     ("tail", &["saves"]),
     ("variable", &["realigned"]),
@@ -94,6 +105,24 @@ const CALLERS: [(&str, &[&str]); 38] = [
     ("goCallback", &["c_calls_back"]),
     ("crosscall2", &["goCallback"]),
     ("runtime.cgocallback", &["crosscall2"]),
+    ("Calls.fib", &["Calls.fib", "Calls.main", "Interpreter"]),
+    ("Calls.deep", &["Calls.deep", "Calls.main", "Interpreter"]),
+    ("Calls.sorts", &["Calls.main", "Interpreter"]),
+    ("Calls.hashes", &["Calls.deep", "Interpreter"]),
+    ("Calls.copies", &["Calls.main", "Interpreter"]),
+    // Compilers put methods into their callers.
+    ("java.util.TimSort.sort", &["java.util.Arrays.sort", "Calls.sorts", "Interpreter"]),
+    (
+        "java.util.TimSort.mergeAt",
+        &[
+            "java.util.TimSort.mergeCollapse",
+            "java.util.TimSort.mergeForceCollapse",
+            "java.util.TimSort.sort",
+            "java.util.Arrays.sort",
+            "Calls.sorts",
+            "Interpreter",
+        ],
+    ),
 ];
 /// The outermost functions of whole stacks.
 const ROOTS: [&str; 10] = [
@@ -195,9 +224,12 @@ impl Verdict {
     }
 }
 
-/// The name of a function without what compilers add to those of its parts, and without the hash that Go puts
-/// into the names of functions between it and C.
+/// The name of a function without what compilers add to those of its parts, without the hash that Go puts
+/// into the names of functions between it and C, and of a method without its types.
 fn plain(function: &str) -> String {
+    if let Some((method, _)) = function.strip_suffix(')').and_then(|name| name.split_once('(')) {
+        return method.rsplit(' ').next().unwrap_or(method).to_owned();
+    }
     let end = [".cold", ".part.", ".constprop.", ".isra.", ".abi0"];
     let end = end.iter().filter_map(|end| function.find(end)).min();
     let name = end.map_or(function, |end| &function[..end]);
@@ -260,6 +292,12 @@ pub fn call_graphs(proof: &mut Proof, sframe: &Path) -> Result<()> {
 fn build(proof: &Proof, program: &Program, path: &str) -> Result<()> {
     let [compiler, arguments @ ..] = program.build else { return Ok(()) };
     let output = ["-o", path];
+    if *compiler == "java" {
+        proof.tool("javac", &["Calls.java"])?;
+        let line = format!("#!/bin/sh\nexec java {} -cp . Calls\n", arguments.join(" "));
+        std::fs::write(proof.folder.join(path), line)?;
+        return proof.tool("chmod", &["+x", path]).map(drop);
+    }
     if *compiler == "go" {
         let [build, rest @ ..] = arguments else { return Ok(()) };
         let words = [&[*build], &output[..], rest].concat();

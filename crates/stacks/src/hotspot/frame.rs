@@ -1,8 +1,8 @@
 //! How frames of HotSpot's code are left.
 
-use crate::code::Code;
 use crate::code::area::Area;
 use crate::code::functions::{Functions, Kind, Piece};
+use crate::code::{Code, ends_with_call};
 use crate::process_memory::ProcessMemory;
 use sframe_format::abi::Register;
 use sframe_format::unwind::step;
@@ -34,7 +34,7 @@ pub enum Shape {
     /// methods call of the run time.
     Sized {
         /// Bytes, with the return address.
-        size: u64,
+        size: i64,
         /// The address where the prologue has made it.
         complete: u64,
         instructions: Instructions,
@@ -46,6 +46,8 @@ pub enum Shape {
 /// How frames of a blob are left.
 pub struct Frame {
     pub code: Range<u64>,
+    /// Whether the virtual machine was told to keep frame pointers.
+    pub keeps_frame_pointer: bool,
     pub shape: Shape,
     pub memory: Arc<ProcessMemory>,
 }
@@ -77,9 +79,11 @@ impl Frame {
             }
             Shape::Sized { size, .. } if !topmost => of_size(*size, true),
             Shape::Sized { complete, instructions, .. } => {
-                // The frame pointer is the caller's until the prologue ends, and once it was restored.
-                let size = instructions.size_at(&self.memory, address)?;
-                of_size(size, address >= *complete && size > 8)
+                match instructions.end_at(&self.memory, address)? {
+                    CfaRule { register: RBP, .. } => by_frame_pointer(),
+                    // The frame pointer is the caller's until the prologue ends, and once it was restored.
+                    CfaRule { offset, .. } => of_size(offset, address >= *complete && offset > 8),
+                }
             }
             Shape::Stub if topmost => self.called_by(registers, read_word)?,
             Shape::Stub => return None,
@@ -96,8 +100,9 @@ impl Frame {
         registers: &mut Registers,
         read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
     ) -> Option<Stepped> {
-        let size = entry.size_at(&self.memory, address).filter(|&size| size == 8)?;
-        let (rules, mut caller) = (Rules::Frame(of_size(size, false)), *registers);
+        let nothing = |end: &CfaRule| *end == CfaRule::register(RSP, 8);
+        entry.end_at(&self.memory, address).filter(nothing)?;
+        let (rules, mut caller) = (Rules::Frame(of_size(8, false)), *registers);
         let found = step(Abi::Amd64, &rules, true, false, &mut caller, read_word).ok().flatten();
         let found = found.filter(|at| self.code.contains(&at.lookup_address()))?;
         *registers = caller;
@@ -109,31 +114,29 @@ impl Frame {
         matches!(self.shape, Shape::Stub) && !topmost
     }
 
-    /// The frame of a stub that runs: without anything in it, with the frame pointer alone, or one that the
-    /// frame pointer leads out of. A call of this blob must be in front of the return address.
+    /// The frame of a stub that runs: one that the frame pointer leads out of, one with the frame pointer
+    /// alone, or one without anything in it. A call of this blob must be in front of the return address, or
+    /// in the last case any call.
     fn called_by(
         &self,
         registers: &Registers,
         read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
     ) -> Option<Rule> {
-        let mut is_called = |place: u64| {
+        let mut call_at = |place: u64| {
             let back = read_word(place).ok()?;
             let code = self.memory.bytes(back.checked_sub(CALL as u64)?, CALL)?;
-            let target = called(code.first_chunk()?, back)?;
-            self.code.contains(&target).then_some(())
+            let code: [u8; CALL] = *code.first_chunk()?;
+            Some((code, called(&code, back).is_some_and(|target| self.code.contains(&target))))
         };
-        let by_frame_pointer = Rule {
-            cfa: CfaRule::register(RBP, 16),
-            ra: RegisterRule::Saved(Location::at_cfa(-8)),
-            fp: RegisterRule::Saved(Location::at_cfa(-16)),
-            mangled: false,
-        };
-        let places = [
-            (registers.fp, by_frame_pointer),
-            (registers.sp, of_size(16, true)),
-            (registers.sp.wrapping_sub(8), of_size(8, false)),
-        ];
-        places.into_iter().find(|(below, _)| is_called(below.wrapping_add(8)).is_some()).map(|found| found.1)
+        let mut is_called = |place: u64| call_at(place).is_some_and(|(_, here)| here);
+        if is_called(registers.fp.wrapping_add(8)) {
+            return Some(by_frame_pointer());
+        }
+        if is_called(registers.sp.wrapping_add(8)) {
+            return Some(of_size(16, true));
+        }
+        let (code, is_called) = call_at(registers.sp)?;
+        (is_called || ends_with_call(Abi::Amd64, &code)).then(|| of_size(8, false))
     }
 }
 
@@ -142,15 +145,12 @@ impl Instructions {
         Self { code, rows: OnceLock::new() }
     }
 
-    /// How many bytes above the stack pointer the frame ends at the instruction that runs, by what the
-    /// instructions do.
-    fn size_at(&self, memory: &ProcessMemory, address: u64) -> Option<u64> {
+    /// Where the frame ends at the instruction that runs, by what the instructions do.
+    fn end_at(&self, memory: &ProcessMemory, address: u64) -> Option<CfaRule> {
         let rows = self.rows.get_or_init(|| self.read(memory)).as_ref()?;
         let (found, _) = rows.rules_at(address).ok()??;
         match found.rules {
-            Rules::Frame(Rule { cfa: CfaRule { register: RSP, dereference: false, offset }, .. }) => {
-                u64::try_from(offset).ok()
-            }
+            Rules::Frame(Rule { cfa, .. }) if !cfa.dereference => Some(cfa),
             _ => None,
         }
     }
@@ -179,12 +179,17 @@ fn called(code: &[u8; CALL], back: u64) -> Option<u64> {
 }
 
 /// A frame of so many bytes above the stack pointer, with or without the caller's frame pointer in it.
-fn of_size(size: u64, with_frame_pointer: bool) -> Rule {
-    let saved = || RegisterRule::Saved(Location::at_cfa(-16));
+fn of_size(size: i64, with_frame_pointer: bool) -> Rule {
+    let fp = if with_frame_pointer { by_frame_pointer().fp } else { RegisterRule::Unchanged };
+    Rule { cfa: CfaRule::register(RSP, size), fp, ..by_frame_pointer() }
+}
+
+/// A frame that the frame pointer leads out of.
+fn by_frame_pointer() -> Rule {
     Rule {
-        cfa: CfaRule::register(RSP, size as i64),
+        cfa: CfaRule::register(RBP, 16),
         ra: RegisterRule::Saved(Location::at_cfa(-8)),
-        fp: if with_frame_pointer { saved() } else { RegisterRule::Unchanged },
+        fp: RegisterRule::Saved(Location::at_cfa(-16)),
         mangled: false,
     }
 }

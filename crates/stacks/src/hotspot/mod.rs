@@ -7,8 +7,9 @@
 //! a frame pointer, and next to it the stack pointer that its caller goes on with. This follows what
 //! `frame::sender` of HotSpot does, on x86-64.
 //!
-//! Where frame pointers are kept, this says nothing: then a program in the kernel leaves the code by itself,
-//! however deep the stack is.
+//! Where frame pointers are kept, a program in the kernel leaves the code by itself, however deep the stack
+//! is. But a frame pointer says nothing of a method that is about to make its frame, so stacks that are
+//! unwound here go by the sizes of frames in any case.
 //!
 //! The process may change its memory at any time, so every loop and every size has a bound, and what was read
 //! of an address is looked at again after some time.
@@ -61,6 +62,7 @@ struct Blob {
 /// The code of a process.
 pub struct HotSpot {
     memory: Arc<ProcessMemory>,
+    keeps_frame_pointer: bool,
     layout: Layout,
     /// The addresses of its heaps, with the binary logarithms of the sizes of their segments.
     heaps: Vec<(u64, u32)>,
@@ -100,12 +102,10 @@ struct Methods {
 
 impl HotSpot {
     /// The code of a process that has the variables of HotSpot at these addresses. `None`: its memory says
-    /// something else, or its code keeps frame pointers.
+    /// something else.
     pub fn open(memory: Arc<ProcessMemory>, structs: u64, types: u64) -> Option<Self> {
         let fields = Fields::read(&memory, structs, types)?;
-        if flag(&memory, &fields, b"PreserveFramePointer").unwrap_or(false) {
-            return None;
-        }
+        let keeps_frame_pointer = flag(&memory, &fields, b"PreserveFramePointer").unwrap_or(false);
         let layout = Layout::of(&fields)?;
         let list = fields.field(&["CodeCache"], "_heaps")?.value(&memory)?;
         let count =
@@ -115,7 +115,7 @@ impl HotSpot {
         let heap =
             |address: u64| Some((address, shift.of(&memory, address)? as u32)).filter(|heap| heap.1 < 32);
         let heaps = memory.words(data, count.min(MAX_HEAPS) as usize)?.into_iter().filter_map(heap).collect();
-        Some(Self { memory, layout, heaps, fields, blobs: BTreeMap::new() })
+        Some(Self { memory, keeps_frame_pointer, layout, heaps, fields, blobs: BTreeMap::new() })
     }
 
     /// The code at an address, as it is now, or as it was last if the process has ended.
@@ -198,7 +198,7 @@ impl HotSpot {
             // It is complete by now: somebody runs it.
             _ if name == b"Interpreter" => Shape::Interpreted(entries(memory, &self.fields)?),
             Some(words) => Shape::Sized {
-                size: 8 * words,
+                size: 8 * words as i64,
                 complete: code.start + complete.unwrap_or(0),
                 instructions: Instructions::of(code.clone()),
             },
@@ -206,7 +206,8 @@ impl HotSpot {
         };
         let method = layout.method.as_ref().filter(|_| name.ends_with(b"nmethod"));
         let name = method.and_then(|methods| methods.name_of(memory, stamp.method)).unwrap_or(name);
-        let frame = Frame { code: code.clone(), shape, memory: Arc::clone(memory) };
+        let (memory, keeps_frame_pointer) = (Arc::clone(memory), self.keeps_frame_pointer);
+        let frame = Frame { code: code.clone(), keeps_frame_pointer, shape, memory };
         Some(JitObject::of_hotspot(code, name, frame))
     }
 }
