@@ -1,6 +1,7 @@
 //! Links real programs, runs them, and checks the contents of files. There is one module for each topic, in a
 //! single binary, so that the linker is linked into only one test program.
 
+mod recordings;
 mod rewritten_code;
 mod support;
 
