@@ -10,11 +10,11 @@ mod runtime;
 use commands::Heap;
 use sframe_ld::Memory;
 use sframe_ld::cli::{self, Color, Environment, Invocation};
-use sframe_ld::diag::{Diagnostic, RenderOptions, Sink, limit_messages, render, share_help, words};
+use sframe_ld::diag::{Diagnostic, RenderOptions, Severity, Sink, limit_messages, render, share_help, words};
 use sframe_ld::input::{SystemSource, read_arguments};
 use sframe_ld::output::detach;
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -44,19 +44,19 @@ fn main() -> ExitCode {
     match invocation {
         Ok(Invocation::Print(text)) => {
             show(sink.into_sorted(), &program, None);
-            print(&text);
+            print(&text, &program);
             ExitCode::SUCCESS
         }
         Ok(Invocation::Link(config, mut inputs)) => {
             runtime::add(&config, &mut inputs, &sink);
             let early = sink.into_sorted();
             if let Some(banner) = config.banner.as_ref().filter(|_| config.needs_32_bit_linker.is_none()) {
-                print(banner);
+                print(banner, &program);
             }
             let writes_on = config.debug_file().is_some() && is_detached(&config);
             let waiting = writes_on.then(background::start).flatten();
             let delivered = |diagnostics, printed: &str| {
-                print(printed);
+                print(printed, &program);
                 show(diagnostics, &program, Some(&config));
                 if let Some(waiting) = &waiting {
                     waiting.release();
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
             if let Some(link) = outcome.needs_32_bit_linker.filter(|_| !config.no_fallback) {
                 return fallback::run(&program, &link, &arguments);
             }
-            print(&outcome.printed);
+            print(&outcome.printed, &program);
             show(outcome.diagnostics, &program, Some(&config));
             if config.reports.time_report {
                 eprint!("{}", outcome.timings.report());
@@ -94,7 +94,6 @@ fn is_detached(config: &cli::Config) -> bool {
 /// Ends the process without exit handlers, which only free memory, for some 2 % of the time of a small
 /// link.
 fn end(status: i32) -> ! {
-    let _ = std::io::stdout().flush();
     #[cfg(writes_profile)]
     write_profile();
     // SAFETY: nothing runs behind it in this process.
@@ -121,9 +120,17 @@ fn program_name(argument: Option<&OsStr>) -> String {
     name.map_or_else(|| "sframe-ld".into(), |name| words::shown(&name.to_string_lossy()).into_owned())
 }
 
-/// Prints on standard output; a closed pipe is not an error worth failing for.
-fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+/// Prints on standard output. What is lost there, as on a full disk, is worth a warning: the output is
+/// complete. A closed pipe is not even that, because whoever reads has seen enough.
+fn print(text: &str, program: &str) {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            let message = format!("cannot write to standard output: {error}");
+            commands::tell(program, Severity::Warning, &message);
+        }
+        _ => {}
+    }
 }
 
 fn show(mut diagnostics: Vec<Diagnostic>, program: &str, config: Option<&cli::Config>) {
