@@ -8,7 +8,8 @@ use super::collect_garbage::{Aim, Reach, Root, Visits, retrace};
 use crate::arch::Target;
 use crate::diag::words::shown;
 use crate::elf::consts as elf;
-use crate::ids::{SectionId, SymbolId};
+use crate::ids::{FileId, SectionId, SymbolId};
+use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::merge::UsedOffsets;
 use crate::passes::merge_strings::piece_at;
@@ -63,7 +64,8 @@ enum Line {
 /// the local symbols of each object.
 pub fn text<T: Target>(link: &Bound<'_, T>, sections: &SectionStates, used: &UsedOffsets) -> String {
     let globs: Vec<Glob> = link.config.gc.why_live.iter().map(|pattern| Glob::new(pattern)).collect();
-    let report = Report { link, used, trail: retrace(link, sections, Trail::default()) };
+    let trail = retrace(link, sections, Trail::default());
+    let report = Report { link, used, trail, sized: RefCell::default(), enclosing: RefCell::default() };
     let wanted = |name: &[u8]| globs.iter().any(|glob| glob.matches(name));
     let mut text = String::new();
     let mut seen = vec![false; link.globals.len()];
@@ -88,6 +90,10 @@ struct Report<'l, 'a, T: Target> {
     link: &'l Bound<'a, T>,
     used: &'l UsedOffsets,
     trail: Trail,
+    /// By object, once it was asked for: the symbols that have bytes, each behind its section.
+    sized: RefCell<Map<FileId, Vec<(SectionId, u32)>>>,
+    /// What [`Self::enclosing`] has found: paths share their ends.
+    enclosing: RefCell<Map<(SectionId, u64), Option<SymbolId>>>,
 }
 
 impl<T: Target> Report<'_, '_, T> {
@@ -181,14 +187,36 @@ impl<T: Target> Report<'_, '_, T> {
 
     /// The first symbol of a section whose bytes include an offset.
     fn enclosing(&self, section: SectionId, offset: u64) -> Option<SymbolId> {
+        *self
+            .enclosing
+            .borrow_mut()
+            .entry((section, offset))
+            .or_insert_with(|| self.find_enclosing(section, offset))
+    }
+
+    fn find_enclosing(&self, section: SectionId, offset: u64) -> Option<SymbolId> {
         let (object, _) = self.link.locate(section)?;
-        (1..object.symbols.len() as u32).find_map(|index| {
+        let mut sized = self.sized.borrow_mut();
+        let sized = sized.entry(object.id).or_insert_with(|| self.sized(object));
+        let of_section = &sized[sized.partition_point(|&(holder, _)| holder < section)..];
+        let of_section = of_section.iter().take_while(|(holder, _)| *holder == section);
+        let mut symbols = of_section.map(|&(_, index)| (index, &object.symbols[index as usize]));
+        let found =
+            symbols.find(|(_, symbol)| offset.wrapping_sub(symbol.st_value.get()) < symbol.st_size.get());
+        found.map(|(index, _)| object.symbol_id(index))
+    }
+
+    /// The symbols of an object that have bytes, each behind its section: by section, then in order.
+    fn sized(&self, object: &ObjectFile<'_, T::E>) -> Vec<(SectionId, u32)> {
+        let sized = (1..object.symbols.len() as u32).filter(|&index| {
             let symbol = &object.symbols[index as usize];
-            let inside = offset.wrapping_sub(symbol.st_value.get()) < symbol.st_size.get();
-            let id = object.symbol_id(index);
-            let here = || self.link.symbol_section(id).is_some_and(|(holder, _)| holder == section);
-            (inside && symbol.kind() != elf::STT_SECTION && here()).then_some(id)
-        })
+            symbol.st_size.get() != 0 && symbol.kind() != elf::STT_SECTION
+        });
+        let placed =
+            sized.filter_map(|index| Some((self.link.symbol_section(object.symbol_id(index))?.0, index)));
+        let mut placed: Vec<(SectionId, u32)> = placed.collect();
+        placed.sort_unstable();
+        placed
     }
 
     fn line(&self, how: Reach) -> Line {

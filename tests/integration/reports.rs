@@ -228,3 +228,24 @@ fn control_characters_in_names_are_shown_escaped() {
     assert!(!outcome.stderr.contains('\x1b') && !outcome.stderr.contains("\nld: "), "{outcome}");
     assert!(!outcome.stderr.contains("os error"), "{outcome}");
 }
+
+/// Each step of the path to the last one looks for the function that encloses a reference.
+#[test]
+fn functions_that_keep_each_other_in_a_row() {
+    let work = Work::new();
+    let last = 60_000;
+    let function = |n: usize| format!(".section .text.f{n},\"ax\"\nf{n}: jmp f{}\n.size f{n}, .-f{n}", n + 1);
+    let text = crate::proportion::lines(last, function);
+    let object = work.s(
+        "row",
+        &format!(".globl _start\n_start: jmp f0\n{text}.section .text.f{last},\"ax\"\nf{last}: ret\n"),
+    );
+    let why = format!("--why-live=f{last}");
+    let said = crate::proportion::within(&work, &["--gc-sections", &why, &object]).ok().stdout;
+    assert!(
+        said.starts_with("live symbol: ") && said.contains("(f30000)"),
+        "{}",
+        &said[..200.min(said.len())]
+    );
+    assert!(said.trim_end().ends_with("(entry point)"), "{}", &said[said.len().saturating_sub(200)..]);
+}
