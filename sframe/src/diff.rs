@@ -8,6 +8,7 @@ use super::samples::{Samples, Unwound};
 use super::stack_output::{settings, write_whole};
 use serde::Serialize;
 use stacks::functions::{Change, Counts, changes};
+use stacks::renamed::Renamed;
 use stacks::write::{Kept, write_difference};
 use std::io::{self, Write};
 use std::path::Path;
@@ -62,7 +63,9 @@ fn read(path: &Path, arguments: &Diff) -> Result<Kept, Problem> {
 /// The changes to tell of, and the number of those that are left out because chance explains them.
 fn told<'a>(before: &'a Kept, after: &'a Kept, arguments: &Diff) -> ([u64; 2], Vec<Change<'a>>, usize) {
     // Samples of other events do not say for how long something ran.
-    let counts = [before, after].map(|kept| Counts::new(kept.named(), |row| row.event == 0));
+    let renamed = Renamed::between(before.named(), after.named());
+    let counts = [before, after]
+        .map(|kept| Counts::new(kept.named(), |row| row.event == 0, |file| renamed.file(file)));
     let all = changes(&counts[0], &counts[1]);
     let count = all.len();
     let sure: Vec<_> = all.into_iter().filter(|change| change.is_sure || arguments.all).collect();

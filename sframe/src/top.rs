@@ -115,7 +115,7 @@ fn table(
     let (modules, report) = (Modules::of(files), Report::default());
     let named =
         Named { profile: &profile, names: &names, modules: &modules, report: &report, title: head.title };
-    let counts = Counts::new(named, |row| row.event == 0);
+    let counts = Counts::new(named, |row| row.event == 0, |file| file);
     let mut functions: Vec<_> = counts.functions.iter().collect();
     functions.sort_by_key(|(_, count)| std::cmp::Reverse((count.own, count.total)));
     let seconds = (head.now.elapsed - head.before.elapsed).as_secs_f64();

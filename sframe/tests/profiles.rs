@@ -38,6 +38,35 @@ fn a_profile_is_kept_and_written_in_other_forms() {
     assert!(text(&cut.stderr).contains("not a profile of sframe"), "{}", text(&cut.stderr));
 }
 
+/// The program and its library have other names in the second profile, and so has the thread.
+#[test]
+fn a_program_is_the_same_one_under_another_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_library = |text: String| text.replace("quick+0x1 (/bin/prog)", "quick+0x1 (/lib/libquick.so.1)");
+    let both = |slow, quick| {
+        of_library(sample(&["slow", "main"]).repeat(slow) + &sample(&["quick", "main"]).repeat(quick))
+    };
+    let renamed = both(10, 90).replace("prog", "prog.new").replace("libquick.so.1", "libquick.so.2");
+    std::fs::write(folder.path().join("before.txt"), both(80, 20)).unwrap();
+    std::fs::write(folder.path().join("after.txt"), renamed).unwrap();
+    let diff = run(folder.path(), &["diff", "before.txt", "after.txt"]);
+    let said = text(&diff.stdout);
+    let mut rows: Vec<&str> =
+        said.lines().filter(|line| line.ends_with(')') && line.contains("70.00")).collect();
+    rows.sort_unstable();
+    let expected = [
+        "  20.00   90.00  +70.00      20.00   90.00  +70.00  quick (libquick.so.2)",
+        "  80.00   10.00  -70.00      80.00   10.00  -70.00  slow (prog.new)",
+    ];
+    assert_eq!(rows, expected, "{said}{}", text(&diff.stderr));
+    let page = run(folder.path(), &["diff", "before.txt", "after.txt", "-o", "diff.html"]);
+    assert_eq!(page.status.code(), Some(0), "{}", text(&page.stderr));
+    let page = std::fs::read_to_string(folder.path().join("diff.html")).unwrap();
+    // All, the thread, and three functions.
+    let parents = page.split("\"parent\":[").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
+    assert_eq!(parents.split(',').count(), 5, "{parents}");
+}
+
 #[test]
 fn two_profiles_are_compared() {
     let folder = tempfile::tempdir().unwrap();

@@ -30,8 +30,13 @@ pub struct Counts<'a> {
 }
 
 impl<'a> Counts<'a> {
-    /// Counts the samples that `is_wanted`.
-    pub fn new(named: Named<'a>, is_wanted: impl Fn(&Row) -> bool) -> Self {
+    /// Counts the samples that `is_wanted`. `file` is what the last part of a file's path is called: in a
+    /// comparison, it may have another name ([`Renamed`](crate::renamed::Renamed)).
+    pub fn new(
+        named: Named<'a>,
+        is_wanted: impl Fn(&Row) -> bool,
+        file: impl Fn(&'a str) -> &'a str,
+    ) -> Self {
         let (mut numbers, mut functions) = (HashMap::new(), Vec::new());
         let mut number = |function: Function<'a>| {
             *numbers.entry(function).or_insert_with(|| {
@@ -43,7 +48,7 @@ impl<'a> Counts<'a> {
         let frames: Vec<Vec<usize>> = (0..named.profile.frames.len() as u32)
             .map(|frame| {
                 let names = named.names.of(frame).iter();
-                names.map(|name| number((&name.function, same_file(&name.file)))).collect()
+                names.map(|name| number((&name.function, file(same_file(&name.file))))).collect()
             })
             .collect();
         let mut stacks: HashMap<u32, u64> = HashMap::new();

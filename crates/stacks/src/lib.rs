@@ -30,7 +30,7 @@
 //! | [`named`], [`nameless`] | a profile with the names of its frames; what helps if many have none |
 //! | [`modules`] | what a profile says of the files of its frames |
 //! | [`script`] | profiles from the text of `perf script` |
-//! | [`functions`] | samples by function, and their changes from one profile to another |
+//! | [`functions`], [`renamed`] | samples by function, and their changes from one profile to another |
 //! | [`statistics`] | how many stacks reached the root, and why the others did not |
 //! | [`coverage`] | how far apart samples are, and where some are missing |
 //! | [`mod@write`] | text, folded stacks, JSON, pprof, Firefox, HTML; a file to write them from again |
@@ -136,6 +136,7 @@ pub mod profile;
 pub mod recording;
 mod red_zone;
 pub mod registers;
+pub mod renamed;
 mod rows;
 pub mod running;
 mod saved;

@@ -82,7 +82,10 @@ async function read() {
   console.log(`inverted, ${await ask("calleesOf(root)[0].name")} has ${(await text("found")) || "no search"}`);
   await snap("-inverted");
   await press("t");
-  console.log(await text("detail"));
+  const sorted = await ask(`[...document.querySelectorAll("#columns th")].findIndex(head => head.textContent.endsWith("▾"))`);
+  const values = await ask(`[...document.querySelectorAll("#lines tr")].map(line => parseFloat(line.children[${sorted}].textContent.replace("−", "-")))`);
+  const falls = values.every((value, place) => !place || Math.abs(value) <= Math.abs(values[place - 1]) + 0.01);
+  console.log(`${await text("detail")}, ${sorted < 0 || !falls ? "in no order" : "those with the most first"}`);
   await snap("-table");
   await press("f");
   await ask(`(() => { const all = document.getElementById("thread"); all.value = all.options[1].value; all.dispatchEvent(new Event("change")); })()`);

@@ -14,7 +14,7 @@ use stacks::recording::Recording;
 use stacks::session::Settings;
 use stacks::statistics::End;
 use stacks::write::Format;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A program of the fixtures. `_start` is at 0x401040 and calls `f` at 0x401080, whose first row is that of
 /// its entry.
@@ -628,72 +628,4 @@ fn what_fuzzing_kept_is_read_or_refused() {
         samples += samples_of(bytes);
     }
     assert!(samples >= 4, "{samples}");
-}
-
-/// A page with two samples.
-fn page() -> tempfile::NamedTempFile {
-    let mut writer = simple();
-    writer.sample(7, 11, [STACK, 5, 0x40_1100], &[], &stack());
-    let page = tempfile::Builder::new().suffix(".html").tempfile().unwrap();
-    std::fs::write(page.path(), Unwound::of(&writer).written(Format::Html)).unwrap();
-    page
-}
-
-#[test]
-fn the_page_draws_finds_and_zooms() {
-    let interpreter = peers::tree::folder().join("quickjs/qjs");
-    if !interpreter.is_file() {
-        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        return peers::tree::skip(scratch, "the_page_draws_finds_and_zooms", "no qjs (cargo xtask peers)");
-    }
-    let page = page();
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/page.js");
-    let mut command = std::process::Command::new(interpreter);
-    let output = command.arg("--std").arg(script).arg(page.path()).arg("^LEAF$").output().unwrap();
-    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{errors}");
-    let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].starts_with("drawn: all prog [stack cut off]") && lines[0].contains("_start"), "{text}");
-    assert_eq!(lines[1], "2 samples, 0.00 % from the root on");
-    assert_eq!(
-        lines[2..],
-        [
-            "a bad pattern: told",
-            "found: 50.00 %",
-            "keys zoom to [stack cut off]",
-            "the mouse zooms to prog",
-            "then all",
-            "inverted: all leaf _start",
-            "4 functions"
-        ]
-    );
-}
-
-/// The same with keys and mouse in Chromium. It is too large to fetch for every test, so
-/// `cargo xtask prove stacks` gives its path in `SFRAME_BROWSER`, and that of the Node.js that drives it in
-/// `SFRAME_NODE`.
-#[test]
-fn the_page_finds_and_zooms_in_chromium() {
-    let [Some(browser), Some(node)] = ["SFRAME_BROWSER", "SFRAME_NODE"].map(std::env::var_os) else { return };
-    let (page, script) = (page(), PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/browser.js"));
-    let mut command = std::process::Command::new(node);
-    let output = command.arg(script).arg(browser).arg(page.path()).arg("^LEAF$").output().unwrap();
-    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{errors}");
-    assert_eq!(
-        text.lines().collect::<Vec<_>>(),
-        [
-            "2 samples, 0.00 % from the root on",
-            "a bad pattern: told",
-            "found: 50.00 %",
-            "keys zoom to [stack cut off]",
-            "the mouse zooms to prog",
-            "then all",
-            "inverted, bigframe has no search",
-            "4 functions",
-            "a process: 2 samples",
-            "a range: 1 sample",
-            "by its address: 1 sample"
-        ]
-    );
 }

@@ -174,13 +174,13 @@ fn drive_browser(proof: &mut Proof) -> Result<()> {
         "-p",
         "stacks",
         "--test",
-        "recordings",
+        "pages",
         "--",
         "in_chromium",
     ]);
     command.env("SFRAME_BROWSER", browser).env("SFRAME_NODE", "node");
     output(&mut command)?;
-    proof.note("Chromium searches and zooms the page of --html by keys and mouse\n")
+    proof.note("Chromium searches and zooms the page of --html by keys and mouse, and one that compares two profiles\n")
 }
 
 /// Builds the program that calls libdw.

@@ -9,6 +9,7 @@
 
 use super::tree::{Event, Nodes, Rows, Thread, Tree};
 use crate::named::Named;
+use crate::renamed::Renamed;
 use serde::Serialize;
 use std::io;
 
@@ -52,7 +53,9 @@ pub fn write_difference(before: Named<'_>, after: Named<'_>, to: &mut dyn io::Wr
 
 fn page(sides: &[Named<'_>], title: &str, to: &mut dyn io::Write) -> io::Result<()> {
     let mut tree = Tree::default();
-    tree.compares = sides.len() > 1;
+    if let [before, after] = *sides {
+        tree.renamed = Some(Renamed::between(before, after));
+    }
     sides.iter().enumerate().for_each(|(side, &named)| tree.add(side as u8, named));
     let last = sides.last();
     let data = Data {

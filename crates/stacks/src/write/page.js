@@ -7,7 +7,8 @@ const { nodes, rows } = data, COUNT = nodes.parent.length, SLOTS = 1000, ROW = 1
 const compared = data.sides.length > 1;
 const canvas = element("graph"), pen = canvas.getContext("2d"), timeline = element("timeline"), scroller = element("scroller");
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const state = { view: "flame", thread: "", event: 0, from: 0, to: SLOTS, find: "", by: compared ? 1 : 0, sort: "own", zoom: [] };
+const SORT = compared ? "ownChange" : "own";
+const state = { view: "flame", thread: "", event: 0, from: 0, to: SLOTS, find: "", by: compared ? 1 : 0, sort: SORT, zoom: [] };
 
 // Callees of each node, as linked lists.
 const firstCallee = new Int32Array(COUNT).fill(-1), nextCallee = new Int32Array(COUNT).fill(-1);
@@ -247,10 +248,11 @@ function functions() {
 function list() {
   const change = of => shareOf(of, 1) - shareOf(of, 0);
   const columns = compared
-    ? [["own", "self before"], ["own", "self after"], ["ownChange", "change"], ["total", "total before"], ["total", "total after"], ["totalChange", "change"], ["name", "function"]]
+    ? [["own", "self before"], ["ownAfter", "self after"], ["ownChange", "change"], ["total", "total before"], ["totalAfter", "total after"], ["totalChange", "change"], ["name", "function"]]
     : [["own", "self"], ["own", "%"], ["total", "total"], ["total", "%"], ["name", "function"]];
+  const most = (what, side) => (a, b) => b[what][side] - a[what][side];
   const orders = {
-    own: (a, b) => b.own[state.by] - a.own[state.by], total: (a, b) => b.total[state.by] - a.total[state.by],
+    own: most("own", 0), ownAfter: most("own", 1), total: most("total", 0), totalAfter: most("total", 1),
     ownChange: (a, b) => Math.abs(change(b.own)) - Math.abs(change(a.own)), totalChange: (a, b) => Math.abs(change(b.total)) - Math.abs(change(a.total)),
     name: (a, b) => (nameOf(a.node) < nameOf(b.node) ? -1 : 1),
   };
@@ -262,7 +264,7 @@ function list() {
     head.addEventListener("click", () => { state.sort = order; update(); });
     return head;
   }));
-  const shown = functions().filter(one => !pattern || hits[nodes.name[one.node]]).sort(orders[state.sort] ?? orders.own);
+  const shown = functions().filter(one => !pattern || hits[nodes.name[one.node]]).sort(orders[state.sort] ?? orders[SORT]);
   fill(element("lines"), shown.slice(0, MOST_LINES).map(one => {
     const line = document.createElement("tr"), share = (of, side) => (100 * shareOf(of, side)).toFixed(2);
     const numbers = compared
@@ -337,7 +339,7 @@ function keep() {
   const { view, thread, event, from, to, find, by, sort, zoom } = state, parts = new URLSearchParams();
   const set = (key, value, usual) => { if (String(value) !== String(usual)) parts.set(key, value); };
   set("view", view, "flame"); set("thread", thread, ""); set("event", event, 0); set("time", `${from}-${to}`, `0-${SLOTS}`);
-  set("find", find, ""); set("by", by, compared ? 1 : 0); set("sort", sort, "own"); set("zoom", zoom.join("."), "");
+  set("find", find, ""); set("by", by, compared ? 1 : 0); set("sort", sort, SORT); set("zoom", zoom.join("."), "");
   try { history.replaceState(null, "", "#" + parts); } catch { /* A page that is shown inside another has no address. */ }
 }
 function recall() {
@@ -349,7 +351,7 @@ function recall() {
   [state.from, state.to] = from < to ? [from, to] : [0, SLOTS];
   state.find = parts.get("find") ?? "";
   state.by = compared ? number(parts.get("by") ?? 1, 1) : 0;
-  state.sort = parts.get("sort") ?? "own";
+  state.sort = parts.get("sort") ?? SORT;
   state.zoom = parts.get("zoom") ? parts.get("zoom").split(".").map(Number) : [];
   for (const [id, value] of [["thread", state.thread], ["event", state.event], ["side", state.by], ["search", state.find]]) element(id).value = String(value);
 }

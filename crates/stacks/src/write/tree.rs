@@ -6,6 +6,7 @@ use crate::functions::same_file;
 use crate::named::Named;
 use crate::process::Place;
 use crate::profile::{NONE, Row};
+use crate::renamed::Renamed;
 use crate::statistics::End;
 use hashbrown::HashMap;
 use serde::Serialize;
@@ -71,8 +72,8 @@ pub struct Tree<'a> {
     pub threads: Numbers<Thread<'a>>,
     pub rows: Rows,
     pub length: u64,
-    /// Whether it has samples of two profiles, whose functions are compared.
-    pub compares: bool,
+    /// If it has samples of two profiles, whose functions are compared: which files are which.
+    pub renamed: Option<Renamed<'a>>,
 }
 
 /// What the samples of a row share.
@@ -104,9 +105,9 @@ impl<'a> Tree<'a> {
         let mut sums: BTreeMap<Key, [u64; 3]> = BTreeMap::new();
         for row in &profile.rows {
             let Some(thread) = profile.threads.get(row.thread as usize) else { continue };
-            let of_thread =
-                Thread { process: &thread.process, pid: thread.pid, tid: thread.tid, name: &thread.name };
-            let name = if thread.name.is_empty() { "[unnamed]" } else { &thread.name };
+            let name = self.renamed.as_ref().map_or(&*thread.name, |renamed| renamed.thread(&thread.name));
+            let of_thread = Thread { process: &thread.process, pid: thread.pid, tid: thread.tid, name };
+            let name = if name.is_empty() { "[unnamed]" } else { name };
             let mut base = self.enter(root.into(), (name, "", THREAD));
             if !matches!(row.end, End::Root | End::Recorded) {
                 base = self.enter(base.into(), ("[stack cut off]", "", CUT));
@@ -165,7 +166,10 @@ impl<'a> Tree<'a> {
             for name in named.names.of(frame).iter().rev() {
                 let kind = if name.inlined { INLINED } else { u8::from(kernel) * KERNEL };
                 // Another run, and another build, have their files elsewhere.
-                let file = if self.compares { same_file(&name.file) } else { &name.file };
+                let file = match &self.renamed {
+                    Some(renamed) => renamed.file(same_file(&name.file)),
+                    None => &name.file,
+                };
                 node = self.enter(node.into(), (&name.function, file, kind));
             }
             known.insert((base, stack), node);

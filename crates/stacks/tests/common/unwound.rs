@@ -54,14 +54,17 @@ impl Unwound {
         self.profile.rows[sample].end.describe(&Modules::of(&self.files))
     }
 
-    pub fn written(&self, format: Format) -> Vec<u8> {
+    pub fn with_names<T>(&self, take: impl FnOnce(Named<'_>) -> T) -> T {
         let names = Names::new(&self.profile, &self.files, &Kernel::default(), false);
         let modules = Modules::of(&self.files);
         let report = self.statistics.report(&self.files);
         let (profile, title) = (&self.profile, "a <test>");
-        let named = Named { profile, names: &names, modules: &modules, report: &report, title };
+        take(Named { profile, names: &names, modules: &modules, report: &report, title })
+    }
+
+    pub fn written(&self, format: Format) -> Vec<u8> {
         let mut output = Vec::new();
-        write(format, named, &mut output).unwrap();
+        self.with_names(|named| write(format, named, &mut output)).unwrap();
         output
     }
 }
