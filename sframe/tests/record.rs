@@ -180,8 +180,8 @@ fn code_of_a_virtual_machine_of_java_has_names_and_frames() {
     let words = ["-O2", "-rdynamic", "-o", &program, &source];
     assert!(Command::new("gcc").args(words).status().unwrap().success());
     let known = [
-        &["work", "Interpreter", "org.Fake.call", "main"][..],
-        &["Interpreter", "org.Fake.call", "main"],
+        &["work", "org.Fake.run", "org.Fake.call", "main"][..],
+        &["org.Fake.run", "org.Fake.call", "main"],
         &["I2C/C2I adapters", "org.Fake.call", "main"],
         &["org.Fake.call", "main"],
         &["org.Fake.spin", "main"],

@@ -528,6 +528,14 @@ impl Files {
         known.objects.as_mut()?.now_at(address)
     }
 
+    /// Whether a process that runs has a method at an address, which an interpreter is said to run.
+    pub(crate) fn has_method(&self, pid: u32, address: u64) -> bool {
+        let mut all = self.jit_objects.borrow_mut();
+        all.get_mut(&pid)
+            .and_then(|known| known.objects.as_mut())
+            .is_some_and(|objects| objects.has_method(address))
+    }
+
     /// Where files have variables that lead to code.
     fn variables_of(&self, modules: &[Module<Bytes>]) -> Vec<(Variable, u64)> {
         let of = |module: &Module<Bytes>| {

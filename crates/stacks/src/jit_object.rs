@@ -58,6 +58,24 @@ impl JitObject {
         Self { code: vec![code], functions: vec![function], rows: Rows::HotSpot(frame.into()) }
     }
 
+    /// Where the method is that an interpreter runs in the frame at an address.
+    pub fn method_at(
+        &self,
+        address: u64,
+        topmost: bool,
+        registers: &Registers,
+        read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<u64> {
+        let Rows::HotSpot(frame) = &self.rows else { return None };
+        frame.method_at(address, topmost, registers, read_word)
+    }
+
+    /// A method that is interpreted. It is known by its address, though its code is elsewhere.
+    pub fn of_method(address: u64, name: Vec<u8>) -> Self {
+        let range = address..address.saturating_add(1);
+        Self { code: vec![], functions: vec![Function { range, name: name.into() }], rows: Rows::None }
+    }
+
     /// Whether the frame pointer leads out of its frames, but for instructions that make and remove them.
     pub fn keeps_frame_pointer(&self) -> bool {
         matches!(&self.rows, Rows::HotSpot(frame) if frame.keeps_frame_pointer)

@@ -152,6 +152,11 @@ impl JitObjects {
         }
     }
 
+    /// Whether a method is at an address, which an interpreter is said to run. It has a name from then on.
+    pub fn has_method(&mut self, address: u64) -> bool {
+        self.hotspot.as_mut().is_some_and(|hotspot| hotspot.has_method(address))
+    }
+
     /// The code that was last at an address.
     pub fn at(&self, address: u64) -> Option<Arc<JitObject>> {
         match self.listed_at(address) {

@@ -194,7 +194,12 @@ fn walk_from(
     let in_kernel = matches!(frames.last(), Some(Frame { place: Place::Kernel(_), .. }));
     while frames.len() < most {
         if fresh {
-            let place = process.place_after(&mut last, at.lookup_address());
+            let mut place = process.place_after(&mut last, at.lookup_address());
+            if let Place::Anonymous(pid, _) = place
+                && let Some(method) = interpreted((process, files), at, pid, &registers, stack)
+            {
+                place = Place::Anonymous(pid, method);
+            }
             let returns = matches!(at, FrameAddress::ReturnAddress(_));
             frames.push(Frame { address: at.address(), place, returns, source: Some(source) });
         }
@@ -257,6 +262,21 @@ fn walk_from(
     End::TooDeep
 }
 
+/// The address of the method that an interpreter runs, by which its frames are told apart.
+#[cold]
+fn interpreted(
+    (process, files): (&Process, &Files),
+    at: FrameAddress,
+    pid: u32,
+    registers: &Registers,
+    stack: &mut impl Stack,
+) -> Option<u64> {
+    let (address, topmost) = (at.lookup_address(), matches!(at, FrameAddress::InstructionPointer(_)));
+    let object = files.jit_object(pid, process.unwinder().modules(), address)?;
+    let method = object.method_at(address, topmost, registers, &mut |place| stack.word(place).ok_or(()))?;
+    files.has_method(pid, method).then_some(method)
+}
+
 /// The caller of code that the program made while it ran. No file describes such code, but most compilers
 /// keep a frame pointer in it. If they do not, the word in the place of the return address is hardly an
 /// address of code.
@@ -275,13 +295,26 @@ fn caller_of_jit(
     if object.is_some_and(|object| !object.may_have_frame_pointer(topmost)) {
         return None;
     }
+    let is_code = |address: u64| matches!(process.place(address), Place::File(..) | Place::Anonymous(..));
     let before = *registers;
-    let caller = process.unwinder().step_by_frame_pointer(registers, read).ok().flatten()?;
-    let is_code = matches!(process.place(caller.lookup_address()), Place::File(..) | Place::Anonymous(..));
-    if !is_code {
+    if topmost {
+        // At its first and its last instruction, it has the frame pointer of its caller, which leads to the
+        // caller's caller. What is on the top of the stack then is a return address; or else the caller's
+        // frame pointer that was just pushed, with the return address above.
+        let top = read(registers.sp).ok()?;
+        if is_code(top.wrapping_sub(1)) {
+            return None;
+        }
+        if top == registers.fp {
+            registers.fp = registers.sp;
+        }
+    }
+    let caller = process.unwinder().step_by_frame_pointer(registers, read).ok().flatten();
+    let caller = caller.filter(|caller| is_code(caller.lookup_address()));
+    if caller.is_none() {
         *registers = before;
     }
-    is_code.then_some((caller, Source::FramePointer))
+    Some((caller?, Source::FramePointer))
 }
 
 /// The caller of a function that has made a call on another stack.

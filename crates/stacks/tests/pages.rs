@@ -62,9 +62,9 @@ fn the_page_draws_finds_and_zooms() {
     );
 }
 
-/// What a reader sees who does the same with keys and mouse in Chromium. `None`: there is none. It is too large
-/// to fetch for every test, so `cargo xtask prove stacks` gives its path in `SFRAME_BROWSER`, and that of the
-/// Node.js that drives it in `SFRAME_NODE`.
+/// What a reader sees who does the same with keys and mouse in Chromium. `None`: there is none. It is too
+/// large to fetch for every test, so `cargo xtask prove stacks` gives its path in `SFRAME_BROWSER`, and that
+/// of the Node.js that drives it in `SFRAME_NODE`.
 fn seen_in_chromium(page: &NamedTempFile) -> Option<Vec<String>> {
     let [Some(browser), Some(node)] = ["SFRAME_BROWSER", "SFRAME_NODE"].map(std::env::var_os) else {
         return None;

@@ -81,6 +81,34 @@ fn code_made_as_the_program_ran_is_left_by_its_frame_pointer() {
     assert!(unwound.end(0).contains("as the program ran"), "{}", unwound.end(0));
 }
 
+/// At its first instruction, behind the one that saves the frame pointer, and where it runs itself. The frame
+/// pointer is that of the caller at first, whose own caller is at 0x401050.
+#[test]
+fn made_code_that_has_no_frame_yet_is_not_left_by_the_frame_of_its_caller() {
+    const JIT: u64 = 0x7000_0000;
+    let callers = |stack: &[u64], fp: u64| {
+        let mut writer = Writer::default();
+        writer.comm(7, "prog", true, 1);
+        writer.mmap(7, IMAGE, &program(), 2);
+        writer.mmap(7, (JIT, 0x1000, 0), "//anon", 3);
+        writer.sample(7, 10, [STACK, fp, JIT + 0x10], &[], &words(stack));
+        let unwound = Unwound::of(&writer);
+        let addresses = unwound.frames(0).into_iter().map(|(address, _)| address);
+        addresses.skip(1).take_while(|&address| address < JIT + 0x1000).collect::<Vec<u64>>()
+    };
+    let (first, second) = (JIT + 0x21, 0x40_1049);
+    assert!(callers(&[first, 3, STACK + 32, second, 0, 0x1234], STACK + 16).is_empty());
+    assert_eq!(
+        callers(&[STACK + 24, first, 3, STACK + 40, second, 0, 0x1234], STACK + 24)[..2],
+        [first, second]
+    );
+    assert_eq!(callers(&[STACK + 24, first, 3, STACK + 40, second, 0, 0x1234], STACK)[..2], [first, second]);
+    assert_eq!(
+        callers(&[5, STACK + 32, first, 3, STACK + 48, second, 0, 0x1234], STACK + 8)[..2],
+        [first, second]
+    );
+}
+
 #[test]
 fn code_made_as_the_program_ran_has_the_names_of_the_programs_own_list() {
     const JIT: u64 = 0x7000_0000;

@@ -82,12 +82,14 @@ static struct type types[] = {
 struct field *gHotSpotVMStructs = fields;
 struct type *gHotSpotVMTypes = types;
 
-static struct symbol class_name = { 8, "org/Fake" }, call_name = { 4, "call" }, spin_name = { 4, "spin" };
+static struct symbol class_name = { 8, "org/Fake" }, call_name = { 4, "call" }, spin_name = { 4, "spin" }, run_name = { 3, "run" };
 static struct klass class = { 0, &class_name };
 /* The names of methods lie behind the pool, as entries of it. */
-static struct { struct pool pool; struct symbol *entries[2]; } pool = { { &class }, { &call_name, &spin_name } };
+static struct { struct pool pool; struct symbol *entries[3]; } pool = { { &class }, { &call_name, &spin_name, &run_name } };
 static struct constant call_constant = { &pool.pool, 0 }, spin_constant = { &pool.pool, 1 };
+static struct constant run_constant = { &pool.pool, 2 };
 static struct method call_method = { &call_constant }, spin_method = { &spin_constant };
+static struct method run_method = { &run_constant };
 
 /* Adds a blob. Returns where its code is. */
 static char *add(struct blob blob, const void *code, size_t size)
@@ -134,7 +136,8 @@ static const unsigned char adapter_code[] = {
 static const unsigned char interpreter_code[] = {
 	0x55, 0x48, 0x8b, 0xec, /* push %rbp; mov %rsp, %rbp: the frame is there */
 	0x41, 0x53,             /* push %r11 */
-	0x48, 0x83, 0xec, 0x18, /* sub $24, %rsp */
+	0x6a, 0x00, 0x51,       /* push $0; push %rcx, the method */
+	0x48, 0x83, 0xec, 0x08, /* sub $8, %rsp */
 	0xff, 0xd7,             /* call *%rdi */
 	0x4c, 0x8b, 0x5d, 0xf8, /* mov -8(%rbp), %r11 */
 	0xc9, 0x59,             /* leave; pop %rcx */
@@ -155,7 +158,7 @@ int main(int count, char **words)
 	};
 	char *memory = mmap(0, 1 << 16, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	static char segments[1 << (16 - SEGMENT)];
-	void (*call)(void (*)(void), char *, char *), (*spin)(void);
+	void (*call)(void (*)(void), char *, char *, struct method *), (*spin)(void);
 	char *called, *spun, *adapter, *made;
 
 	off = count > 1; /* Then frame pointers are said to be kept, which is wrong here. */
@@ -171,7 +174,7 @@ int main(int count, char **words)
 	memcpy(&call, &called, sizeof call);
 	memcpy(&spin, &spun, sizeof spin);
 	for (int i = 0; i < 4000; i++) {
-		call(work, adapter, made + sizeof codelet.head);
+		call(work, adapter, made + sizeof codelet.head, &run_method);
 		spin();
 	}
 	return words[0] == 0;

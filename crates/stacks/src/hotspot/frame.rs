@@ -23,6 +23,8 @@ const MAX_CODE: u64 = 1 << 20;
 /// has the return address, from the frame pointer.
 const SENDER_SP: i32 = -8;
 const RETURN_ADDRESS: i32 = 8;
+/// How far below the frame pointer it has the method.
+const METHOD: u64 = 24;
 /// The largest bytes of a call of a stub.
 const CALL: usize = 13;
 
@@ -107,6 +109,24 @@ impl Frame {
         let found = found.filter(|at| self.code.contains(&at.lookup_address()))?;
         *registers = caller;
         Some(Ok(Some(found)))
+    }
+
+    /// Where the method is that the interpreter runs in the frame at an address.
+    pub fn method_at(
+        &self,
+        address: u64,
+        topmost: bool,
+        registers: &Registers,
+        read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<u64> {
+        match &self.shape {
+            Shape::Interpreted(entries)
+                if !topmost || !entries.iter().any(|entry| entry.code.contains(&address)) =>
+            {
+                read_word(registers.fp.checked_sub(METHOD)?).ok()
+            }
+            _ => None,
+        }
     }
 
     /// Whether a frame that nothing describes may have a frame pointer.

@@ -4,8 +4,8 @@
 //! Without `-XX:+PreserveFramePointer`, compiled methods use the frame pointer for values, and nothing but
 //! the virtual machine knows their frames. It keeps all code in heaps of blobs, each with the size of its
 //! frames, and says in tables for debuggers ([`fields`]) where that is. The interpreter, one blob, does have
-//! a frame pointer, and next to it the stack pointer that its caller goes on with. This follows what
-//! `frame::sender` of HotSpot does, on x86-64.
+//! a frame pointer, and next to it the stack pointer that its caller goes on with and the method that it
+//! runs. This follows what `frame::sender` of HotSpot does, on x86-64.
 //!
 //! Where frame pointers are kept, a program in the kernel leaves the code by itself, however deep the stack
 //! is. But a frame pointer says nothing of a method that is about to make its frame, so stacks that are
@@ -22,6 +22,7 @@ use crate::process_memory::ProcessMemory;
 use fields::{Field, Fields};
 pub use frame::Frame;
 use frame::{Instructions, Shape};
+use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,6 +33,9 @@ const TRUSTED: Duration = Duration::from_millis(20);
 const MAX_HEAPS: u64 = 16;
 const MAX_STEPS: usize = 1 << 16;
 const MAX_CODELETS: usize = 1 << 12;
+/// The largest number of interpreted methods whose names are kept, and of blobs that are not there any more.
+const MAX_METHODS: usize = 1 << 16;
+const MAX_FORMER: usize = 1 << 12;
 /// The largest number of flags.
 const MAX_FLAGS: u64 = 1 << 13;
 /// Bytes of a name at most: of a blob, a flag, a class or a method.
@@ -69,6 +73,10 @@ pub struct HotSpot {
     fields: Fields,
     /// By the starts of their code.
     blobs: BTreeMap<u64, Blob>,
+    /// What was there before other blobs, which names samples that were taken before.
+    former: Vec<Blob>,
+    /// Methods that were interpreted, by their addresses. `None`: there was no method.
+    methods: HashMap<u64, Option<Arc<JitObject>>>,
 }
 
 /// Where things are.
@@ -115,7 +123,17 @@ impl HotSpot {
         let heap =
             |address: u64| Some((address, shift.of(&memory, address)? as u32)).filter(|heap| heap.1 < 32);
         let heaps = memory.words(data, count.min(MAX_HEAPS) as usize)?.into_iter().filter_map(heap).collect();
-        Some(Self { memory, keeps_frame_pointer, layout, heaps, fields, blobs: BTreeMap::new() })
+        let (blobs, former) = (BTreeMap::new(), Vec::new());
+        Some(Self {
+            memory,
+            keeps_frame_pointer,
+            layout,
+            heaps,
+            fields,
+            blobs,
+            former,
+            methods: HashMap::new(),
+        })
     }
 
     /// The code at an address, as it is now, or as it was last if the process has ended.
@@ -132,12 +150,24 @@ impl HotSpot {
                 None => self.add(blob, stamp),
             }
         }
-        self.at(address)
+        self.blob_at(address)?.object.clone()
     }
 
-    /// The code that was last at an address.
+    /// The code, or the interpreted method, that was last at an address.
     pub fn at(&self, address: u64) -> Option<Arc<JitObject>> {
-        self.blob_at(address)?.object.clone()
+        let was_at = |blob: &&Blob| (blob.stamp.start..blob.end).contains(&address);
+        let blob = self.blob_at(address).or_else(|| self.former.iter().rfind(was_at));
+        blob.and_then(|blob| blob.object.clone()).or_else(|| self.methods.get(&address)?.clone())
+    }
+
+    /// Whether a method is at an address, which the interpreter is said to run.
+    pub fn has_method(&mut self, address: u64) -> bool {
+        let (memory, layout) = (&self.memory, &self.layout);
+        let read = || {
+            let name = layout.method.as_ref()?.name_of(memory, address)?;
+            Some(Arc::new(JitObject::of_method(address, name)))
+        };
+        self.methods.len() < MAX_METHODS && self.methods.entry(address).or_insert_with(read).is_some()
     }
 
     fn blob_at(&self, address: u64) -> Option<&Blob> {
@@ -150,7 +180,7 @@ impl HotSpot {
         let object = self.object(blob, stamp).map(Arc::new);
         let overlapped = self.blobs.range(..stamp.end).rev().take_while(|(_, old)| old.end > stamp.start);
         for old in overlapped.map(|(&old, _)| old).collect::<Vec<_>>() {
-            self.blobs.remove(&old);
+            self.former.extend(self.blobs.remove(&old).filter(|_| self.former.len() < MAX_FORMER));
         }
         self.blobs.insert(stamp.start, Blob { end: stamp.end, stamp, looked_at: Instant::now(), object });
     }
@@ -389,7 +419,7 @@ mod tests {
     /// Whatever a process writes where HotSpot has its heaps, nothing panics or goes on for ever.
     #[test]
     fn memory_may_hold_anything() {
-        let (mut state, mut found) = (88_172_645_463_325_252, [0; 2]);
+        let (mut state, mut found) = (88_172_645_463_325_252, [0; 3]);
         for round in 0..800u64 {
             let mut words = vec![0u64; HEAP];
             let start = address(&words[0]);
@@ -416,7 +446,9 @@ mod tests {
             let memory = Arc::new(ProcessMemory::open(std::process::id(), Abi::Amd64.endian()).unwrap());
             let (structs, types) = (address(&fields[0]), address(&types[0]));
             let Some(mut heap) = HotSpot::open(memory, address(&structs), address(&types)) else { continue };
+            found[2] += usize::from(heap.has_method(start + 8 * 24) && heap.at(start + 8 * 24).is_some());
             for at in (start..start + 8 * HEAP as u64).step_by(97) {
+                heap.has_method(at);
                 let Some(object) = heap.now_at(at) else { continue };
                 let mut registers = Registers::new(start, start + 64, None);
                 let _ = object.step_at(at, at % 2 == 0, &mut registers, &mut |_| Ok(start));
@@ -427,6 +459,6 @@ mod tests {
                 }
             }
         }
-        assert!(found.iter().all(|&found| found > 800), "{found:?}");
+        assert!(found.iter().all(|&found| found > 400), "{found:?}");
     }
 }
