@@ -31,7 +31,7 @@ const CALLS: &[(&str, &[i32])] = &[
     ("fallocate", &[libc::ENOSPC, libc::EOPNOTSUPP, libc::EINTR]),
     ("ftruncate", &[libc::ENOSPC]),
     ("pwrite64", &[libc::ENOSPC, libc::EIO, libc::EINTR]),
-    ("rename", &[libc::EACCES]),
+    ("renameat", &[libc::EACCES]),
 ];
 
 /// A link of an object, an archive and a library, with an output of some pages.
@@ -134,7 +134,7 @@ fn any_system_call_may_fail() {
             seen.insert(*call);
         }
     }
-    assert!(["openat", "mmap", "pwrite64", "rename"].iter().all(|call| seen.contains(call)), "{seen:?}");
+    assert!(["openat", "mmap", "pwrite64", "renameat"].iter().all(|call| seen.contains(call)), "{seen:?}");
     // The file gets its room by one or the other.
     assert!(seen.contains("fallocate") || seen.contains("ftruncate"), "{seen:?}");
 }
@@ -156,7 +156,7 @@ fn interrupted_calls_are_made_again() {
 #[test]
 fn a_link_that_is_killed_before_any_call_leaves_the_old_output_or_the_new_one() {
     let bench = Bench::new();
-    let calls = "openat,write,pwrite64,fallocate,ftruncate,flock,rename,unlink,munmap,mmap,close";
+    let calls = "openat,write,pwrite64,fallocate,ftruncate,flock,renameat,unlinkat,unlink,munmap,mmap,close";
     let Some((made, started)) = bench.calls(calls) else {
         tools::skip("faults::a_link_that_is_killed", "the system lets no process watch another's calls");
         return;

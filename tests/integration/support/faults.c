@@ -34,9 +34,9 @@ static const struct call { const char *name; int number; } CALLS[] = {
 #define CALL(name) {#name, SYS_##name}
     CALL(openat), CALL(read), CALL(pread64), CALL(readv), CALL(write), CALL(pwrite64), CALL(writev),
     CALL(mmap), CALL(munmap), CALL(mprotect), CALL(madvise), CALL(brk), CALL(fstat), CALL(newfstatat),
-    CALL(statx), CALL(lseek), CALL(fallocate), CALL(ftruncate), CALL(rename), CALL(renameat2), CALL(unlink),
-    CALL(unlinkat), CALL(flock), CALL(fcntl), CALL(clone3), CALL(clone), CALL(fstatfs), CALL(sched_getaffinity),
-    CALL(readlink), CALL(readlinkat), CALL(getcwd), CALL(ioctl), CALL(pipe2), CALL(close), CALL(futex),
+    CALL(statx), CALL(lseek), CALL(fallocate), CALL(ftruncate), CALL(rename), CALL(renameat), CALL(renameat2),
+    CALL(unlink), CALL(unlinkat), CALL(flock), CALL(fcntl), CALL(clone3), CALL(clone), CALL(fstatfs),
+    CALL(sched_getaffinity), CALL(readlink), CALL(readlinkat), CALL(getcwd), CALL(ioctl), CALL(pipe2), CALL(close), CALL(futex),
     CALL(rt_sigaction), CALL(sigaltstack), CALL(getrandom), CALL(prlimit64), CALL(close_range), CALL(stat),
     CALL(lstat), CALL(open), CALL(access), CALL(copy_file_range), CALL(fchmod), CALL(umask),
 };
