@@ -8,7 +8,9 @@
 use crate::build_id::build_id_path;
 pub use crate::build_id::hexadecimal;
 use crate::bytes::Bytes;
+use crate::calls::Calls;
 use crate::code::switch::Back;
+use crate::code::{LONGEST_CALL, ends_with_call};
 use crate::debug_file::Places;
 use crate::go_lines::GoLines;
 use crate::image::{Image, Sources};
@@ -237,6 +239,7 @@ pub struct Files {
     jit_dumps: HashMap<u32, JitDump>,
     /// What processes that run keep in memory of such code.
     jit_objects: RefCell<HashMap<u32, InMemory>>,
+    calls: Calls,
     /// When the first file could come.
     since: SystemTime,
     reading: ReadTime,
@@ -259,6 +262,7 @@ impl Files {
             build_ids: HashMap::new(),
             jit_dumps: HashMap::new(),
             jit_objects: RefCell::default(),
+            calls: Calls::default(),
             since: SystemTime::now(),
             reading: ReadTime::new(options.measure),
             making: ReadTime::new(options.measure),
@@ -474,6 +478,15 @@ impl Files {
     /// A file of the cache.
     pub fn get(&self, id: FileId) -> Option<&MappedFile> {
         self.files.get(id.0 as usize)
+    }
+
+    /// Whether a call ends at an address of a file. Instructions that cannot be read may be anything.
+    pub(crate) fn may_be_behind_call(&self, id: FileId, address: u64) -> bool {
+        self.calls.are_before(id.0, address, || {
+            let Some(image) = self.get(id).and_then(|file| file.image().ok()) else { return true };
+            let code = image.code_before(address, LONGEST_CALL);
+            code.is_none_or(|code| ends_with_call(image.abi(), code))
+        })
     }
 
     /// All files, in the order in which they were mapped first.

@@ -25,7 +25,7 @@
 //! | [`files`], `shelf` | one cache of files for all processes, with a bound on those that are open |
 //! | [`process`] | which process has mapped which file where |
 //! | [`running`], [`present`] | where the files of a process that runs can be opened; what it has mapped |
-//! | [`session`], `walk`, `saved` | from events to stacks |
+//! | [`session`], `walk`, `saved`, `calls` | from events to stacks |
 //! | [`profile`] | many samples as one tree of stacks, and names for its frames |
 //! | [`named`], [`nameless`] | a profile with the names of its frames; what helps if many have none |
 //! | [`modules`] | what a profile says of the files of its frames |
@@ -103,6 +103,7 @@
 
 mod build_id;
 pub mod bytes;
+mod calls;
 mod code;
 pub mod core_file;
 pub mod coverage;

@@ -2,7 +2,6 @@
 
 use crate::bytes::{fetch_ahead, word};
 use crate::code::switch::{Switch, Thread};
-use crate::code::{LONGEST_CALL, ends_with_call};
 use crate::extents::{LAST_OF_THREAD, SCHEDULER};
 use crate::files::{FileId, Files};
 use crate::memory::Memory;
@@ -191,10 +190,17 @@ fn walk_from(
     let (mut fresh, mut last) = (true, Last::default());
     let (mut trail, mut steps, mut looked_for) = (Trail::new(pc, registers), 0, false);
     let (mut guessed, mut thread) = (false, Thread { base: stack.thread(), last: None });
+    // The frame whose caller was guessed, and must be behind a call.
+    let mut doubted = None;
     let in_kernel = matches!(frames.last(), Some(Frame { place: Place::Kernel(_), .. }));
     while frames.len() < most {
         if fresh {
             let mut place = process.place_after(&mut last, at.lookup_address());
+            if let Some(callee) = doubted.take()
+                && !is_plausible_at(process, files, at, place)
+            {
+                return no_rows(process, files, callee);
+            }
             if let Place::Anonymous(pid, _) = place
                 && let Some(method) = interpreted((process, files), at, pid, &registers, stack)
             {
@@ -217,9 +223,7 @@ fn walk_from(
         match stepped {
             Ok(Some(frame)) => {
                 guessed |= is_guess(frame.source);
-                if guessed && !is_plausible(process, files, frame.address) {
-                    return no_rows(process, files, at);
-                }
+                doubted = guessed.then_some(at);
                 (at, source, fresh, looked_for) = (frame.address, frame.source, true, false);
                 steps += 1;
             }
@@ -403,17 +407,20 @@ fn is_guess(source: Source) -> bool {
 
 /// Whether an address may be that of a caller: it is in code, and a call is before it. Instructions that
 /// cannot be read may be anything. No call leads to a function that has no caller.
-#[cold]
 pub fn is_plausible(process: &Process, files: &Files, at: FrameAddress) -> bool {
+    is_plausible_at(process, files, at, process.place(at.lookup_address()))
+}
+
+/// The same for an address of which it is known what is there.
+fn is_plausible_at(process: &Process, files: &Files, at: FrameAddress, place: Place) -> bool {
     let FrameAddress::ReturnAddress(address) = at else { return true };
-    let (file, own) = match process.place(at.lookup_address()) {
-        Place::File(file, own) => (file, own),
-        Place::Anonymous(..) => return true,
-        _ => return false,
-    };
-    let Some(image) = files.get(file).and_then(|file| file.image().ok()) else { return true };
-    let code = image.code_before(own.wrapping_add(1), LONGEST_CALL);
-    code.is_none_or(|code| ends_with_call(image.abi(), code)) || is_outermost(process, address - 1)
+    match place {
+        Place::File(file, own) => {
+            files.may_be_behind_call(file, own.wrapping_add(1)) || is_outermost(process, address - 1)
+        }
+        Place::Anonymous(..) => true,
+        _ => false,
+    }
 }
 
 /// Whether rows say that the code at an address has no caller.
