@@ -12,6 +12,7 @@ on_every_machine![
     the_end_of_a_stack_is_shown,
     frames_that_only_clean_up_need_no_personality_routine,
     other_personality_routines_are_asked,
+    own_personality_routines_of_static_programs_are_asked,
 ];
 
 const REPLACE: &str = "-Wl,--unwind-table=replace";
@@ -196,9 +197,10 @@ extern "C" _Unwind_Reason_Code OWN(int version, _Unwind_Action actions, _Unwind_
     return real()(version, actions, kind, exception, context);
 }
 struct Guard { ~Guard() { asked += 100; } };
-__attribute__((noinline)) static void deep(int n) { Guard guard; if (n == 0) throw 7; deep(n - 1); }
+struct Thrown { virtual ~Thrown() {} };
+__attribute__((noinline)) static void deep(int n) { Guard guard; if (n == 0) throw Thrown(); deep(n - 1); }
 int main() {
-    for (int round = 0; round < 3; round++) try { deep(5); } catch (int) { std::printf("%d\n", asked); }
+    for (int round = 0; round < 3; round++) try { deep(5); } catch (Thrown &) { std::printf("%d\n", asked); }
 }
 "#;
     let flags = [
@@ -211,18 +213,46 @@ int main() {
     let wraps = work.cc("wraps", source, &flags);
     let printed = print_the_same(&work, machine, &[&wraps, "-Wl,--wrap=__gxx_personality_v0"], &full);
     assert!(!printed.starts_with("600\n"), "{printed}");
-    let flags = [
-        "-O2",
-        "-fPIE",
-        "-DREAL=none",
-        "-DOWN=__gxx_personality_v0",
-        "-DFIND=(Routine *)dlsym(RTLD_NEXT, \"__gxx_personality_v0\")",
-    ];
-    let own = work.cc("own", source, &flags);
-    for options in [&[][..], &[REPLACE, &full]] {
-        work.gxx(&[&["-o", "program", "-pie", &own][..], options].concat()).quiet();
-        assert_eq!(work.run("program"), printed, "{options:?}");
+    // Where code is not position-independent, the program has a copy of the table of virtual functions that
+    // type information needs, and an entry for the routine that code outside of it calls.
+    for [code, kind] in [["-fPIE", "-pie"], ["-fno-pie", "-no-pie"]] {
+        let find = "-DFIND=(Routine *)dlsym(RTLD_NEXT, \"__gxx_personality_v0\")";
+        let flags = ["-O2", code, "-DREAL=none", "-DOWN=__gxx_personality_v0", find];
+        let own = work.cc("own", source, &flags);
+        for options in [&[][..], &[REPLACE, &full]] {
+            work.gxx(&[&["-o", "program", kind, &own][..], options].concat()).quiet();
+            assert_eq!(work.run("program"), printed, "{kind} {options:?}");
+        }
     }
+}
+
+/// Programs without a dynamic linker may have a routine of their own, too, and use the rest of the library.
+fn own_personality_routines_of_static_programs_are_asked(machine: &'static Machine) {
+    let full = need!(unwind_runtime::full(machine));
+    let work = Work::on(machine);
+    let source = r#"
+#include <cstdio>
+#include <unwind.h>
+static int asked;
+extern "C" _Unwind_Reason_Code __gxx_personality_v0(int, _Unwind_Action, _Unwind_Exception_Class, _Unwind_Exception *,
+                                                    _Unwind_Context *) {
+    ++asked;
+    return _URC_CONTINUE_UNWIND;
+}
+struct Guard { virtual ~Guard() { asked += 100; } };
+static _Unwind_Exception thrown;
+__attribute__((noinline)) static void deep(int n) {
+    Guard guard;
+    if (n == 0) _Unwind_RaiseException(&thrown); else deep(n - 1);
+}
+int main() {
+    try { deep(5); } catch (Guard &) {}
+    std::printf("%d\n", asked);
+}
+"#;
+    let program = work.cc("program", source, &["-O2", "-fPIE"]);
+    let printed = print_the_same(&work, machine, &[&program], &full);
+    assert_eq!(printed, "607\n");
 }
 
 /// libgcc shows a frame at address 0 behind the outermost one, and Rust's backtraces print it. In static

@@ -1,8 +1,11 @@
 //! The personality routine of C++, whose answers [`pads`](crate::pads) knows.
 //!
 //! It is told by its name, and must be the one of the C++ library: whoever puts another one before it wants
-//! it to be asked. That one is in another module than what the library alone has, or wraps the library's
-//! (`--wrap`). Where neither can be told, nothing is known of any routine.
+//! it to be asked. The library's is in one module with `__cxa_call_unexpected`, since both C++ libraries have
+//! the two in one object file: a program without a dynamic linker that has its own routine lacks the other.
+//! Nobody takes the other's address, so that is never one of the program's procedure linkage table, as the
+//! routine's is where code is not position-independent; what that leads to is not known, and it is asked.
+//! A program may also wrap the library's routine (`--wrap`).
 
 use core::arch::global_asm;
 use core::ffi::c_void;
@@ -15,7 +18,7 @@ use crate::system;
 /// Its address, once the program was relocated. 0: it is not known.
 static ROUTINE: AtomicU64 = AtomicU64::new(0);
 
-// The routine; what a program has that wraps it; the type of the type information of classes.
+// The routine; what a program has that wraps it; what comes with it.
 global_asm!(
     ".pushsection .data.rel.ro.sframe_cxx, \"aw\", %progbits",
     ".balign 8",
@@ -26,8 +29,8 @@ global_asm!(
     ".8byte __gxx_personality_v0",
     ".weak __real___gxx_personality_v0",
     ".8byte __real___gxx_personality_v0",
-    ".weak _ZTVN10__cxxabiv117__class_type_infoE",
-    ".8byte _ZTVN10__cxxabiv117__class_type_infoE",
+    ".weak __cxa_call_unexpected",
+    ".8byte __cxa_call_unexpected",
     ".popsection",
 );
 
@@ -38,8 +41,8 @@ unsafe extern "C" {
 /// Finds the routine, before any code of the program runs.
 pub fn note() {
     // SAFETY: the list is above, and nobody writes to it after the program was relocated.
-    let [routine, wrapped, class_type] = unsafe { sframe_exceptions_cxx };
-    if routine != 0 && wrapped == 0 && class_type != 0 && are_together(routine, class_type) {
+    let [routine, wrapped, companion] = unsafe { sframe_exceptions_cxx };
+    if routine != 0 && wrapped == 0 && companion != 0 && are_together(routine, companion) {
         ROUTINE.store(routine as u64, Ordering::Relaxed);
     }
 }
