@@ -31,6 +31,12 @@ impl Field {
         memory.number(object.checked_add(self.place)?, self.size)
     }
 
+    /// Its value in what starts at an address, where it is a signed number.
+    pub fn signed_of(self, memory: &ProcessMemory, object: u64) -> Option<i64> {
+        let unused = 64_u32.checked_sub(8 * u32::from(self.size))?;
+        Some(((self.of(memory, object)? << unused) as i64) >> unused)
+    }
+
     /// The value of a static one.
     pub fn value(self, memory: &ProcessMemory) -> Option<u64> {
         self.of(memory, 0)
@@ -48,15 +54,16 @@ impl Fields {
     pub fn read(memory: &ProcessMemory, structs: u64, types: u64) -> Option<Self> {
         let mut names = Names { memory, known: HashMap::new() };
         let (mut fields, mut sizes) = (HashMap::new(), HashMap::new());
+        for [name, _, _, _, size] in entries::<TYPE_WORDS>(memory, types)? {
+            sizes.insert(names.at(name)?, size);
+        }
         for words in entries::<FIELD_WORDS>(memory, structs)? {
             let [owner, name, of, is_static, offset, address] = words;
             let key = (names.at(owner)?, names.at(name)?);
-            let size = size_of(&names.at(of).unwrap_or_default());
+            let of = names.at(of).unwrap_or_default();
+            let size = sizes.get(&of).and_then(|&size| word_size(size)).unwrap_or_else(|| size_of(&of));
             let place = if is_static as u32 == 0 { offset } else { address };
             fields.insert(key, Field { place, size });
-        }
-        for [name, _, _, _, size] in entries::<TYPE_WORDS>(memory, types)? {
-            sizes.insert(names.at(name)?, size);
         }
         Some(Self { fields, sizes })
     }
@@ -88,11 +95,17 @@ fn entries<const WORDS: usize>(memory: &ProcessMemory, pointer: u64) -> Option<V
     None
 }
 
-/// The bytes of a field by the name of its type. Of what is larger than a word, only the place counts.
+/// The bytes of a field of a type that has this size, if a field of the type can be a number.
+fn word_size(size: u64) -> Option<u8> {
+    matches!(size, 1 | 2 | 4 | 8).then_some(size as u8)
+}
+
+/// The bytes of a field by the name of its type, which has no entry of its own: not all integers have one in
+/// all versions. Of what is larger than a word, only the place counts.
 fn size_of(name: &[u8]) -> u8 {
     match name {
         b"bool" | b"u1" | b"uint8_t" | b"int8_t" | b"jbyte" => 1,
-        b"u2" | b"uint16_t" | b"int16_t" | b"jshort" => 2,
+        b"u2" | b"s2" | b"uint16_t" | b"int16_t" | b"jshort" | b"short" | b"unsigned short" => 2,
         b"int" | b"jint" | b"juint" | b"uint" | b"u4" | b"unsigned int" | b"uint32_t" | b"int32_t" => 4,
         _ => 8,
     }

@@ -84,7 +84,10 @@ impl Frame {
                 match instructions.end_at(&self.memory, address)? {
                     CfaRule { register: RBP, .. } => by_frame_pointer(),
                     // The frame pointer is the caller's until the prologue ends, and once it was restored.
-                    CfaRule { offset, .. } => of_size(offset, address >= *complete && offset > 8),
+                    CfaRule { register: RSP, offset, .. } => {
+                        of_size(offset, address >= *complete && offset > 8)
+                    }
+                    _ => return None,
                 }
             }
             Shape::Stub if topmost => self.called_by(registers, read_word)?,

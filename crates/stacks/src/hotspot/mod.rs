@@ -16,43 +16,36 @@
 
 mod fields;
 mod frame;
+mod layout;
 
 use crate::jit_object::JitObject;
 use crate::process_memory::ProcessMemory;
-use fields::{Field, Fields};
+use fields::Fields;
 pub use frame::Frame;
 use frame::{Instructions, Shape};
 use hashbrown::HashMap;
+use layout::{Layout, MAX_NAME, Stamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// For how long a blob is taken to be what it was.
 const TRUSTED: Duration = Duration::from_millis(20);
-/// The largest numbers of heaps, of steps to the start of a blob, and of parts of the interpreter.
-const MAX_HEAPS: u64 = 16;
-const MAX_STEPS: usize = 1 << 16;
+/// The largest numbers of steps to the start of a blob, of 254 segments each at most, and of parts of the
+/// interpreter.
+const MAX_STEPS: usize = 1 << 10;
 const MAX_CODELETS: usize = 1 << 12;
-/// The largest number of interpreted methods whose names are kept, and of blobs that are not there any more.
+/// The largest number of interpreted methods whose names are kept, of blobs, and of those that are not there
+/// any more.
 const MAX_METHODS: usize = 1 << 16;
+const MAX_BLOBS: usize = 1 << 17;
 const MAX_FORMER: usize = 1 << 12;
 /// The largest number of flags.
 const MAX_FLAGS: u64 = 1 << 13;
-/// Bytes of a name at most: of a blob, a flag, a class or a method.
-const MAX_NAME: usize = 256;
 /// The byte of a segment that no blob has.
 const FREE: u64 = 0xff;
 /// `push %rbp; mov %rsp, %rbp`, in both forms.
 const ENTERS: [[u8; 4]; 2] = [[0x55, 0x48, 0x8b, 0xec], [0x55, 0x48, 0x89, 0xe5]];
-
-/// What a blob was when it was read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    name: u64,
-    method: u64,
-    start: u64,
-    end: u64,
-}
 
 /// A blob: code that was made at once.
 struct Blob {
@@ -70,42 +63,15 @@ pub struct HotSpot {
     layout: Layout,
     /// The addresses of its heaps, with the binary logarithms of the sizes of their segments.
     heaps: Vec<(u64, u32)>,
+    /// When the heaps were read.
+    read_at: Option<Instant>,
     fields: Fields,
     /// By the starts of their code.
     blobs: BTreeMap<u64, Blob>,
     /// What was there before other blobs, which names samples that were taken before.
     former: Vec<Blob>,
-    /// Methods that were interpreted, by their addresses. `None`: there was no method.
-    methods: HashMap<u64, Option<Arc<JitObject>>>,
-}
-
-/// Where things are.
-struct Layout {
-    low: Field,
-    high: Field,
-    heap_memory: Field,
-    heap_segments: Field,
-    is_used: Field,
-    header: u64,
-    blob_name: Field,
-    blob_start: Field,
-    blob_end: Field,
-    frame_size: Field,
-    frame_complete: Field,
-    method: Option<Methods>,
-}
-
-/// Where the names of methods are.
-struct Methods {
-    of_blob: Field,
-    constant: Field,
-    pool: Field,
-    name: Field,
-    holder: Field,
-    class_name: Field,
-    pool_size: u64,
-    length: Field,
-    text: Field,
+    /// Methods that were interpreted, by their addresses.
+    methods: HashMap<u64, Arc<JitObject>>,
 }
 
 impl HotSpot {
@@ -113,27 +79,29 @@ impl HotSpot {
     /// something else.
     pub fn open(memory: Arc<ProcessMemory>, structs: u64, types: u64) -> Option<Self> {
         let fields = Fields::read(&memory, structs, types)?;
-        let keeps_frame_pointer = flag(&memory, &fields, b"PreserveFramePointer").unwrap_or(false);
-        let layout = Layout::of(&fields)?;
-        let list = fields.field(&["CodeCache"], "_heaps")?.value(&memory)?;
-        let count =
-            fields.field(&["GrowableArrayBase", "GenericGrowableArray"], "_len")?.of(&memory, list)?;
-        let data = fields.field(&["GrowableArray<int>"], "_data")?.of(&memory, list)?;
-        let shift = fields.field(&["CodeHeap"], "_log2_segment_size")?;
-        let heap =
-            |address: u64| Some((address, shift.of(&memory, address)? as u32)).filter(|heap| heap.1 < 32);
-        let heaps = memory.words(data, count.min(MAX_HEAPS) as usize)?.into_iter().filter_map(heap).collect();
-        let (blobs, former) = (BTreeMap::new(), Vec::new());
-        Some(Self {
+        let mut found = Self {
             memory,
-            keeps_frame_pointer,
-            layout,
-            heaps,
+            keeps_frame_pointer: false,
+            layout: Layout::of(&fields)?,
+            heaps: Vec::new(),
+            read_at: None,
             fields,
-            blobs,
-            former,
+            blobs: BTreeMap::new(),
+            former: Vec::new(),
             methods: HashMap::new(),
-        })
+        };
+        found.read_heaps();
+        Some(found)
+    }
+
+    /// Reads where the heaps are. While the virtual machine starts, it has none, or not all.
+    fn read_heaps(&mut self) {
+        self.read_at = Some(Instant::now());
+        self.keeps_frame_pointer = flag(&self.memory, &self.fields, b"PreserveFramePointer").unwrap_or(false);
+        // A process that has ended has no memory, but what it had still holds.
+        if let Some(heaps) = self.layout.heaps(&self.memory) {
+            self.heaps = heaps;
+        }
     }
 
     /// The code at an address, as it is now, or as it was last if the process has ended.
@@ -143,11 +111,15 @@ impl HotSpot {
         {
             return blob.object.clone();
         }
-        if let Some((blob, stamp)) = self.find(address) {
-            let same = self.blobs.get_mut(&stamp.start).filter(|known| known.stamp == stamp);
+        if self.heap_at(address).is_none() && self.read_at.is_none_or(|read| read.elapsed() >= TRUSTED) {
+            self.read_heaps();
+        }
+        if let Some(stamp) = self.find(address) {
+            let is_same = |known: &&mut Blob| known.stamp == stamp && known.object.is_some();
+            let same = self.blobs.get_mut(&stamp.start).filter(is_same);
             match same {
                 Some(known) => known.looked_at = Instant::now(),
-                None => self.add(blob, stamp),
+                None => self.add(stamp),
             }
         }
         self.blob_at(address)?.object.clone()
@@ -157,17 +129,18 @@ impl HotSpot {
     pub fn at(&self, address: u64) -> Option<Arc<JitObject>> {
         let was_at = |blob: &&Blob| (blob.stamp.start..blob.end).contains(&address);
         let blob = self.blob_at(address).or_else(|| self.former.iter().rfind(was_at));
-        blob.and_then(|blob| blob.object.clone()).or_else(|| self.methods.get(&address)?.clone())
+        blob.and_then(|blob| blob.object.clone()).or_else(|| self.methods.get(&address).cloned())
     }
 
     /// Whether a method is at an address, which the interpreter is said to run.
     pub fn has_method(&mut self, address: u64) -> bool {
-        let (memory, layout) = (&self.memory, &self.layout);
-        let read = || {
-            let name = layout.method.as_ref()?.name_of(memory, address)?;
-            Some(Arc::new(JitObject::of_method(address, name)))
-        };
-        self.methods.len() < MAX_METHODS && self.methods.entry(address).or_insert_with(read).is_some()
+        if self.methods.contains_key(&address) {
+            return true;
+        }
+        let name = self.layout.method.as_ref().and_then(|methods| methods.name_of(&self.memory, address));
+        let Some(name) = name.filter(|_| self.methods.len() < MAX_METHODS) else { return false };
+        self.methods.insert(address, Arc::new(JitObject::of_method(address, name)));
+        true
     }
 
     fn blob_at(&self, address: u64) -> Option<&Blob> {
@@ -176,23 +149,32 @@ impl HotSpot {
     }
 
     /// Adds a blob in place of those that it overlaps.
-    fn add(&mut self, blob: u64, stamp: Stamp) {
-        let object = self.object(blob, stamp).map(Arc::new);
+    fn add(&mut self, stamp: Stamp) {
+        let object = self.object(stamp).map(Arc::new);
         let overlapped = self.blobs.range(..stamp.end).rev().take_while(|(_, old)| old.end > stamp.start);
         for old in overlapped.map(|(&old, _)| old).collect::<Vec<_>>() {
             self.former.extend(self.blobs.remove(&old).filter(|_| self.former.len() < MAX_FORMER));
         }
+        if self.blobs.len() >= MAX_BLOBS {
+            return;
+        }
         self.blobs.insert(stamp.start, Blob { end: stamp.end, stamp, looked_at: Instant::now(), object });
     }
 
-    /// The blob whose code is at an address.
-    fn find(&self, address: u64) -> Option<(u64, Stamp)> {
+    /// The heap that has an address: where its code starts, its segments' size, and its own address.
+    fn heap_at(&self, address: u64) -> Option<(u64, u32, u64)> {
         let (memory, layout) = (&*self.memory, &self.layout);
-        let (low, shift, heap) = self.heaps.iter().find_map(|&(heap, shift)| {
+        self.heaps.iter().find_map(|&(heap, shift)| {
             let space = heap.checked_add(layout.heap_memory.place)?;
             let (low, high) = (layout.low.of(memory, space)?, layout.high.of(memory, space)?);
             (low..high).contains(&address).then_some((low, shift, heap))
-        })?;
+        })
+    }
+
+    /// The blob whose code is at an address.
+    fn find(&self, address: u64) -> Option<Stamp> {
+        let (memory, layout) = (&*self.memory, &self.layout);
+        let (low, shift, heap) = self.heap_at(address)?;
         let segments = layout.low.of(memory, heap.checked_add(layout.heap_segments.place)?)?;
         let mut segment = (address - low) >> shift;
         // Each segment of a blob says how many segments its start is before it, or that there are more.
@@ -208,22 +190,16 @@ impl HotSpot {
             return None;
         }
         let blob = block.checked_add(layout.header)?;
-        let stamp = Stamp {
-            name: layout.blob_name.of(memory, blob)?,
-            method: layout.method.as_ref().and_then(|method| method.of_blob.of(memory, blob)).unwrap_or(0),
-            start: layout.blob_start.of(memory, blob)?,
-            end: layout.blob_end.of(memory, blob)?,
-        };
-        (stamp.start..stamp.end).contains(&address).then_some((blob, stamp))
+        let stamp = layout.stamp(memory, blob)?;
+        (stamp.start..stamp.end).contains(&address).then_some(stamp)
     }
 
-    fn object(&self, blob: u64, stamp: Stamp) -> Option<JitObject> {
+    fn object(&self, stamp: Stamp) -> Option<JitObject> {
         let (memory, layout) = (&self.memory, &self.layout);
         let name = memory.text(stamp.name, MAX_NAME)?;
         let code = stamp.start..stamp.end;
-        let words = layout.frame_size.of(memory, blob).filter(|&words| words > 1 && words < 1 << 20);
-        let complete =
-            layout.frame_complete.of(memory, blob).filter(|&offset| offset < code.end - code.start);
+        let words = Some(stamp.words).filter(|&words| words > 1 && words < 1 << 20);
+        let complete = Some(stamp.complete).filter(|&offset| offset < code.end - code.start);
         let shape = match words {
             // It is complete by now: somebody runs it.
             _ if name == b"Interpreter" => Shape::Interpreted(entries(memory, &self.fields)?),
@@ -239,63 +215,6 @@ impl HotSpot {
         let (memory, keeps_frame_pointer) = (Arc::clone(memory), self.keeps_frame_pointer);
         let frame = Frame { code: code.clone(), keeps_frame_pointer, shape, memory };
         Some(JitObject::of_hotspot(code, name, frame))
-    }
-}
-
-impl Layout {
-    fn of(fields: &Fields) -> Option<Self> {
-        let of = |owner: &str, name: &str| fields.field(&[owner], name);
-        Some(Self {
-            low: of("VirtualSpace", "_low")?,
-            high: of("VirtualSpace", "_high")?,
-            heap_memory: of("CodeHeap", "_memory")?,
-            heap_segments: of("CodeHeap", "_segmap")?,
-            is_used: of("HeapBlock::Header", "_used")?,
-            header: fields.size("HeapBlock")?,
-            blob_name: of("CodeBlob", "_name")?,
-            blob_start: of("CodeBlob", "_code_begin")?,
-            blob_end: of("CodeBlob", "_code_end")?,
-            frame_size: of("CodeBlob", "_frame_size")?,
-            frame_complete: of("CodeBlob", "_frame_complete_offset")?,
-            method: Methods::of(fields),
-        })
-    }
-}
-
-impl Methods {
-    fn of(fields: &Fields) -> Option<Self> {
-        let of = |owner: &str, name: &str| fields.field(&[owner], name);
-        Some(Self {
-            of_blob: fields.field(&["CompiledMethod", "nmethod"], "_method")?,
-            constant: of("Method", "_constMethod")?,
-            pool: of("ConstMethod", "_constants")?,
-            name: of("ConstMethod", "_name_index")?,
-            holder: of("ConstantPool", "_pool_holder")?,
-            class_name: of("Klass", "_name")?,
-            pool_size: fields.size("ConstantPool")?,
-            length: of("Symbol", "_length")?,
-            text: of("Symbol", "_body")?,
-        })
-    }
-
-    /// The name of a method, behind that of its class.
-    fn name_of(&self, memory: &ProcessMemory, method: u64) -> Option<Vec<u8>> {
-        let constant = self.constant.of(memory, method)?;
-        let pool = self.pool.of(memory, constant)?;
-        let place = pool.checked_add(self.pool_size + 8 * self.name.of(memory, constant)?)?;
-        let class = self.class_name.of(memory, self.holder.of(memory, pool)?)?;
-        let mut name = self.text_of(memory, class)?;
-        for byte in &mut name {
-            *byte = if *byte == b'/' { b'.' } else { *byte };
-        }
-        name.push(b'.');
-        name.extend(self.text_of(memory, memory.number(place, 8)?)?);
-        Some(name)
-    }
-
-    fn text_of(&self, memory: &ProcessMemory, symbol: u64) -> Option<Vec<u8>> {
-        let length = self.length.of(memory, symbol)?.min(MAX_NAME as u64);
-        memory.bytes(symbol.checked_add(self.text.place)?, length as usize)
     }
 }
 
@@ -342,7 +261,7 @@ fn entries(memory: &ProcessMemory, fields: &Fields) -> Option<Vec<Instructions>>
 
 #[cfg(test)]
 mod tests {
-    use super::HotSpot;
+    use super::{HotSpot, MAX_METHODS, TRUSTED};
     use crate::process_memory::ProcessMemory;
     use sframe_format::{Abi, Registers};
     use std::ffi::CStr;
@@ -382,6 +301,7 @@ mod tests {
         (c"JVMFlag", c"_name", c"const char*", 0),
         (c"JVMFlag", c"_addr", c"void*", 8),
     ];
+    const SIZES: [(&CStr, u64); 3] = [(c"HeapBlock", 16), (c"ConstantPool", 8), (c"JVMFlag", 16)];
     /// Words of the heap and all that leads to it.
     const HEAP: usize = 512;
 
@@ -416,36 +336,57 @@ mod tests {
         set(288, &[14, 1, text(c"Interpreter"), 0, 0, at(296), at(512), 0]);
     }
 
-    /// Whatever a process writes where HotSpot has its heaps, nothing panics or goes on for ever.
+    type Fields = [(&'static CStr, &'static CStr, &'static CStr, u64)];
+
+    /// A process that has these words, fields and sizes of types: this one.
+    fn open(words: &[u64], fields: &Fields, sizes: &[(&'static CStr, u64)]) -> Option<HotSpot> {
+        let start = address(&words[0]);
+        let pointer = |text: &CStr| text.as_ptr().addr() as u64;
+        let field = |&(owner, name, of, place): &(&CStr, &CStr, &CStr, u64)| {
+            let is_static = u64::from(of == c"static");
+            let own = start.wrapping_add(place);
+            [pointer(owner), pointer(name), pointer(of), is_static, place, own]
+        };
+        let fields: Vec<[u64; 6]> = fields.iter().map(field).chain([[0; 6]]).collect();
+        let types = sizes.iter().map(|&(name, size)| [pointer(name), 0, 0, 0, size]);
+        let types: Vec<[u64; 5]> = types.chain([[0; 5]]).collect();
+        let memory = Arc::new(ProcessMemory::open(std::process::id(), Abi::Amd64.endian()).unwrap());
+        let (structs, types) = (address(&fields[0]), address(&types[0]));
+        HotSpot::open(memory, address(&structs), address(&types))
+    }
+
+    /// Whatever a process writes where HotSpot has its heaps, and in the tables that say where, nothing
+    /// panics or goes on for ever.
     #[test]
     fn memory_may_hold_anything() {
         let (mut state, mut found) = (88_172_645_463_325_252, [0; 3]);
-        for round in 0..800u64 {
+        for round in 0..1600u64 {
             let mut words = vec![0u64; HEAP];
             let start = address(&words[0]);
             fill(&mut words);
+            let any = |state: &mut u64| match next(state) % 4 {
+                0 => next(state),
+                1 => next(state) % 32,
+                2 => u64::MAX - next(state) % 32,
+                _ => start + 8 * (next(state) % HEAP as u64),
+            };
             for _ in 0..round % 4 {
-                let word = match next(&mut state) % 4 {
-                    0 => next(&mut state),
-                    1 => next(&mut state) % 32,
-                    2 => u64::MAX - next(&mut state) % 32,
-                    _ => start + 8 * (next(&mut state) % HEAP as u64),
-                };
+                let word = any(&mut state);
                 let place = next(&mut state) as usize % if round % 8 < 4 { HEAP } else { 72 };
                 words[place] = word;
             }
-            let pointer = |text: &CStr| text.as_ptr().addr() as u64;
-            let field = |&(owner, name, of, place): &(&CStr, &CStr, &CStr, u64)| {
-                let is_static = u64::from(of == c"static");
-                [pointer(owner), pointer(name), pointer(of), is_static, place, start + place]
-            };
-            let fields: Vec<[u64; 6]> = FIELDS.iter().map(field).chain([[0; 6]]).collect();
-            let sizes = [(c"HeapBlock", 16), (c"ConstantPool", 8), (c"JVMFlag", 16)];
-            let types = sizes.iter().map(|&(name, size)| [pointer(name), 0, 0, 0, size]);
-            let types: Vec<[u64; 5]> = types.chain([[0; 5]]).collect();
-            let memory = Arc::new(ProcessMemory::open(std::process::id(), Abi::Amd64.endian()).unwrap());
-            let (structs, types) = (address(&fields[0]), address(&types[0]));
-            let Some(mut heap) = HotSpot::open(memory, address(&structs), address(&types)) else { continue };
+            let (mut fields, mut sizes) = (FIELDS, SIZES);
+            if round >= 800 {
+                let field = &mut fields[next(&mut state) as usize % FIELDS.len()];
+                let other = next(&mut state) % 64;
+                match next(&mut state) % 4 {
+                    0 => field.2 = c"char*",
+                    1 => field.3 = any(&mut state),
+                    2 => field.3 = other,
+                    _ => sizes[next(&mut state) as usize % SIZES.len()].1 = any(&mut state),
+                }
+            }
+            let Some(mut heap) = open(&words, &fields, &sizes) else { continue };
             found[2] += usize::from(heap.has_method(start + 8 * 24) && heap.at(start + 8 * 24).is_some());
             for at in (start..start + 8 * HEAP as u64).step_by(97) {
                 heap.has_method(at);
@@ -460,5 +401,105 @@ mod tests {
             }
         }
         assert!(found.iter().all(|&found| found > 400), "{found:?}");
+    }
+
+    /// An index into a pool may be as large as a word, and so may the pool.
+    #[test]
+    fn methods_may_be_anywhere() {
+        let mut words = vec![0u64; HEAP];
+        let method = address(&words[0]) + 8 * 24;
+        fill(&mut words);
+        for (size, index) in [(8, u64::MAX / 4), (8, u64::MAX / 8), (u64::MAX, 0), (u64::MAX - 8, 2)] {
+            words[26 + 1] = index;
+            let fields = FIELDS
+                .map(|field| (field.0, field.1, if field.2 == c"u2" { c"char*" } else { field.2 }, field.3));
+            let sizes = [SIZES[0], (SIZES[1].0, size), SIZES[2]];
+            assert!(!open(&words, &fields, &sizes).unwrap().has_method(method), "{size} {index}");
+        }
+    }
+
+    /// What Java 8 and Java 25 have: one heap, offsets of code, numbers of 2 bytes with others behind them.
+    #[test]
+    fn other_versions_have_other_fields() {
+        let mut words = vec![0u64; HEAP];
+        fill(&mut words);
+        let start = address(&words[0]);
+        words[0] = words[3];
+        for (blob, code, end) in [(66, 72, 288), (290, 296, 512)] {
+            let offset = |word: u64| (8 * (word - blob)) | (0xabcd << 32);
+            (words[blob as usize + 3], words[blob as usize + 4]) = (offset(code), offset(end));
+        }
+        (words[36], words[68]) = (4 | (0xabcd << 16), 0xffff | (0xabcd << 16));
+        let renamed = |&(owner, name, of, place): &(_, &'static CStr, _, _)| match name.to_bytes() {
+            b"_heaps" => (owner, c"_heap", of, place),
+            b"_code_begin" => (owner, c"_code_offset", c"int", place),
+            b"_code_end" => (owner, c"_data_offset", c"int", place),
+            b"_frame_complete_offset" => (owner, name, c"number", place),
+            b"_length" => (owner, name, c"unsigned short", place),
+            b"_method" => (c"nmethod", name, of, place),
+            _ => (owner, name, of, place),
+        };
+        let fields = FIELDS.iter().filter(|field| !matches!(field.1.to_bytes(), b"_len" | b"_data"));
+        let fields: Vec<_> = fields.map(renamed).collect();
+        let sizes = [&SIZES[..], &[(c"number", 2)]].concat();
+        let mut heap = open(&words, &fields, &sizes).unwrap();
+        let stamp = heap.find(start + 8 * 80).unwrap();
+        assert_eq!((stamp.start, stamp.end), (start + 8 * 72, start + 8 * 288));
+        assert_eq!((stamp.words, stamp.complete), (8, u64::MAX));
+        for (word, name) in [(80, &b"name.name"[..]), (300, b"Interpreter")] {
+            let at = start + 8 * word;
+            assert_eq!(heap.now_at(at).unwrap().name_at(at).map(|found| found.0), Some(name));
+        }
+    }
+
+    /// Heaps come one after another while the virtual machine starts.
+    #[test]
+    fn heaps_that_come_later_are_found() {
+        let mut words = vec![0u64; HEAP];
+        fill(&mut words);
+        let at = address(&words[0]) + 8 * 80;
+        words[1] = 0;
+        let mut heap = open(&words, &FIELDS, &SIZES).unwrap();
+        assert!(heap.now_at(at).is_none());
+        words[1] = 1;
+        std::thread::sleep(TRUSTED);
+        assert!(heap.now_at(std::hint::black_box(at)).is_some());
+    }
+
+    /// Code that was made anew in the same place may have frames of another size.
+    #[test]
+    fn frames_of_code_that_is_made_anew_have_their_own_size() {
+        let mut words = vec![0u64; HEAP];
+        fill(&mut words);
+        let start = address(&words[0]);
+        let at = start + 8 * 80;
+        let mut heap = open(&words, &FIELDS, &SIZES).unwrap();
+        for size in [8, 12] {
+            words[67] = size;
+            std::thread::sleep(TRUSTED);
+            let object = heap.now_at(at).unwrap();
+            let (mut registers, mut asked) = (Registers::new(start, start + 64, None), Vec::new());
+            let mut read = |place| {
+                asked.push(place);
+                Ok(at)
+            };
+            object.step_at(at, false, &mut registers, &mut read).unwrap().0.unwrap();
+            assert!(asked.contains(&(start + 8 * size - 8)), "{size} {asked:?}");
+        }
+    }
+
+    /// Once there are as many methods as are kept, those that are known still have their names.
+    #[test]
+    fn known_methods_stay_known() {
+        let mut words = vec![0u64; HEAP];
+        fill(&mut words);
+        let method = address(&words[0]) + 8 * 24;
+        let mut heap = open(&words, &FIELDS, &SIZES).unwrap();
+        assert!(heap.has_method(method));
+        let known = heap.at(method).unwrap();
+        heap.methods.extend((0..MAX_METHODS as u64).map(|number| (number, Arc::clone(&known))));
+        assert!(heap.has_method(method));
+        heap.methods.remove(&method);
+        assert!(!heap.has_method(method));
     }
 }
