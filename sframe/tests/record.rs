@@ -187,8 +187,7 @@ fn code_of_a_virtual_machine_of_java_has_names_and_frames() {
         &["org.Fake.spin", "main"],
         &["main"],
     ];
-    let kept = ["--no-bpf", "--", &program, "frame-pointers-are-kept"];
-    for options in [&["--no-bpf", "--", &program][..], &["--bpf", "--", &program], &kept] {
+    for options in [&["--no-bpf", "--", &program][..], &["--bpf", "--", &program]] {
         let Some(recorded) = record(options) else { return };
         assert_eq!(recorded.status, Some(0), "{}", recorded.said);
         // Up to `main`, without what the kernel does.

@@ -76,11 +76,6 @@ impl JitObject {
         Self { code: vec![], functions: vec![Function { range, name: name.into() }], rows: Rows::None }
     }
 
-    /// Whether the frame pointer leads out of its frames, but for instructions that make and remove them.
-    pub fn keeps_frame_pointer(&self) -> bool {
-        matches!(&self.rows, Rows::HotSpot(frame) if frame.keeps_frame_pointer)
-    }
-
     /// Whether a frame that this does not describe may have a frame pointer.
     pub fn may_have_frame_pointer(&self, topmost: bool) -> bool {
         match &self.rows {

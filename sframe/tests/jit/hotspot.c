@@ -25,15 +25,11 @@ struct blob {
 };
 struct codelet { const char *description; int size; };
 struct queue { char *buffer; int end; };
-struct flag { const char *name; char *value; };
 
 static struct heap heap = { .log2_segment_size = SEGMENT };
 static struct heap *heap_list[] = { &heap };
 static struct array heaps = { 1, heap_list }, *all_heaps = &heaps;
 static struct queue queue, *interpreter = &queue;
-static char off, on = 1;
-static struct flag flags[] = { { "UseSomething", &on }, { "PreserveFramePointer", &off } }, *all_flags = flags;
-static size_t flag_count = 2;
 
 struct field { const char *owner, *name, *of; int is_static; uint64_t offset; void *address; };
 struct type { const char *name, *before; int oop, integer, is_unsigned; uint64_t size; };
@@ -67,16 +63,11 @@ static struct field fields[] = {
 	AT("StubQueue", "_queue_end", "int", struct queue, end),
 	AT("InterpreterCodelet", "_description", "const char*", struct codelet, description),
 	AT("InterpreterCodelet", "_size", "int", struct codelet, size),
-	STATIC("JVMFlag", "flags", "JVMFlag*", all_flags),
-	STATIC("JVMFlag", "numFlags", "size_t", flag_count),
-	AT("JVMFlag", "_name", "const char*", struct flag, name),
-	AT("JVMFlag", "_addr", 0, struct flag, value),
 	{ 0 },
 };
 static struct type types[] = {
 	{ .name = "HeapBlock", .size = sizeof(struct block) },
 	{ .name = "ConstantPool", .size = sizeof(struct pool) },
-	{ .name = "JVMFlag", .size = sizeof(struct flag) },
 	{ 0 },
 };
 struct field *gHotSpotVMStructs = fields;
@@ -151,7 +142,7 @@ static void __attribute__((noinline)) work(void)
 		__asm__ volatile("");
 }
 
-int main(int count, char **words)
+int main(void)
 {
 	struct { struct codelet head; char code[sizeof interpreter_code]; } codelet = {
 		{ "method entry point (kind = zerolocals)", sizeof codelet }, { 0 }
@@ -161,7 +152,6 @@ int main(int count, char **words)
 	void (*call)(void (*)(void), char *, char *, struct method *), (*spin)(void);
 	char *called, *spun, *adapter, *made;
 
-	off = count > 1; /* Then frame pointers are said to be kept, which is wrong here. */
 	memset(segments, 0xff, sizeof segments);
 	heap.memory = (struct space){ memory, memory + (1 << 16) };
 	heap.segmap = (struct space){ segments, segments + sizeof segments };
@@ -177,5 +167,5 @@ int main(int count, char **words)
 		call(work, adapter, made + sizeof codelet.head, &run_method);
 		spin();
 	}
-	return words[0] == 0;
+	return 0;
 }

@@ -92,8 +92,8 @@ pub fn bpf(proof: &mut Proof) -> Result<()> {
     proof.note(format!(
         "\nEqual: the same addresses, and both at the root or both not. The time is all that the program does at a sample: frames of the kernel, the walk, \
          the ring. The tables of a program and of the libraries that it is linked with are there when it starts. That of any other file is handed over after \
-         the first sample that was unwound in user space has passed through the file, so the kernel has none for its first samples; the next column leaves out the first half of a second. Code that a program made while it ran is left by its frame pointer on both sides; only the program in the kernel sees \
-         the instruction that runs, and so knows where the frame pointer is not set yet or is that of the caller again. Stack deltas are those of `prove compact`, of the same tables.\n\n## Why stacks are not equal\n\n{reasons}"
+         the first sample that was unwound in user space has passed through the file, so the kernel has none for its first samples; the next column leaves out the first half of a second. Code that a program made while it ran is left by its frame pointer on both sides, but for Java's, which user space leaves by what the virtual machine says of it, \
+         and the program in the kernel not at all. Stack deltas are those of `prove compact`, of the same tables.\n\n## Why stacks are not equal\n\n{reasons}"
     ))
 }
 

@@ -48,8 +48,6 @@ pub enum Shape {
 /// How frames of a blob are left.
 pub struct Frame {
     pub code: Range<u64>,
-    /// Whether the virtual machine was told to keep frame pointers.
-    pub keeps_frame_pointer: bool,
     pub shape: Shape,
     pub memory: Arc<ProcessMemory>,
 }

@@ -1,15 +1,14 @@
 //! Code that HotSpot, Java's virtual machine, has made: where it is, how its frames are left, and of which
 //! method it is.
 //!
-//! Without `-XX:+PreserveFramePointer`, compiled methods use the frame pointer for values, and nothing but
-//! the virtual machine knows their frames. It keeps all code in heaps of blobs, each with the size of its
+//! Unless they were told to keep a frame pointer, compiled methods use it for values, and nothing but the
+//! virtual machine knows their frames. It keeps all code in heaps of blobs, each with the size of its
 //! frames, and says in tables for debuggers ([`fields`]) where that is. The interpreter, one blob, does have
 //! a frame pointer, and next to it the stack pointer that its caller goes on with and the method that it
 //! runs. This follows what `frame::sender` of HotSpot does, on x86-64.
 //!
-//! Where frame pointers are kept, a program in the kernel leaves the code by itself, however deep the stack
-//! is. But a frame pointer says nothing of a method that is about to make its frame, so stacks that are
-//! unwound here go by the sizes of frames in any case.
+//! Where frame pointers are kept, they still say nothing of a method that is about to make its frame, so all
+//! stacks with such code are unwound here, and none by a program in the kernel.
 //!
 //! The process may change its memory at any time, so every loop and every size has a bound, and what was read
 //! of an address is looked at again after some time.
@@ -40,8 +39,6 @@ const MAX_CODELETS: usize = 1 << 12;
 const MAX_METHODS: usize = 1 << 16;
 const MAX_BLOBS: usize = 1 << 17;
 const MAX_FORMER: usize = 1 << 12;
-/// The largest number of flags.
-const MAX_FLAGS: u64 = 1 << 13;
 /// The byte of a segment that no blob has.
 const FREE: u64 = 0xff;
 /// `push %rbp; mov %rsp, %rbp`, in both forms.
@@ -59,7 +56,6 @@ struct Blob {
 /// The code of a process.
 pub struct HotSpot {
     memory: Arc<ProcessMemory>,
-    keeps_frame_pointer: bool,
     layout: Layout,
     /// The addresses of its heaps, with the binary logarithms of the sizes of their segments.
     heaps: Vec<(u64, u32)>,
@@ -81,7 +77,6 @@ impl HotSpot {
         let fields = Fields::read(&memory, structs, types)?;
         let mut found = Self {
             memory,
-            keeps_frame_pointer: false,
             layout: Layout::of(&fields)?,
             heaps: Vec::new(),
             read_at: None,
@@ -97,7 +92,6 @@ impl HotSpot {
     /// Reads where the heaps are. While the virtual machine starts, it has none, or not all.
     fn read_heaps(&mut self) {
         self.read_at = Some(Instant::now());
-        self.keeps_frame_pointer = flag(&self.memory, &self.fields, b"PreserveFramePointer").unwrap_or(false);
         // A process that has ended has no memory, but what it had still holds.
         if let Some(heaps) = self.layout.heaps(&self.memory) {
             self.heaps = heaps;
@@ -212,24 +206,9 @@ impl HotSpot {
         };
         let method = layout.method.as_ref().filter(|_| name.ends_with(b"nmethod"));
         let name = method.and_then(|methods| methods.name_of(memory, stamp.method)).unwrap_or(name);
-        let (memory, keeps_frame_pointer) = (Arc::clone(memory), self.keeps_frame_pointer);
-        let frame = Frame { code: code.clone(), keeps_frame_pointer, shape, memory };
+        let frame = Frame { code: code.clone(), shape, memory: Arc::clone(memory) };
         Some(JitObject::of_hotspot(code, name, frame))
     }
-}
-
-/// Whether a flag is set.
-fn flag(memory: &ProcessMemory, fields: &Fields, name: &[u8]) -> Option<bool> {
-    let of = |name: &str| fields.field(&["JVMFlag", "Flag"], name);
-    let (first, count) = (of("flags")?.value(memory)?, of("numFlags")?.value(memory)?.min(MAX_FLAGS));
-    let size = fields.size("JVMFlag").or_else(|| fields.size("Flag"))?;
-    let flags = (0..count).filter_map(|number| first.checked_add(number.checked_mul(size)?));
-    let named = |&flag: &u64| {
-        let place = of("_name").and_then(|field| field.of(memory, flag));
-        place.and_then(|place| memory.text(place, MAX_NAME)).is_some_and(|found| found == name)
-    };
-    let flag = flags.into_iter().find(named)?;
-    Some(memory.number(of("_addr")?.of(memory, flag)?, 1)? != 0)
 }
 
 /// The parts of the interpreter that make its frames: from the start of each entry to where the frame is
@@ -268,7 +247,7 @@ mod tests {
     use std::sync::Arc;
 
     /// All fields that are read, with their places in [`HEAP`]: static ones from its start.
-    const FIELDS: [(&CStr, &CStr, &CStr, u64); 31] = [
+    const FIELDS: [(&CStr, &CStr, &CStr, u64); 27] = [
         (c"CodeCache", c"_heaps", c"static", 0),
         (c"GrowableArrayBase", c"_len", c"int", 0),
         (c"GrowableArray<int>", c"_data", c"int*", 8),
@@ -296,12 +275,8 @@ mod tests {
         (c"StubQueue", c"_queue_end", c"int", 8),
         (c"InterpreterCodelet", c"_description", c"const char*", 0),
         (c"InterpreterCodelet", c"_size", c"int", 8),
-        (c"JVMFlag", c"flags", c"static", 8 * 48),
-        (c"JVMFlag", c"numFlags", c"static", 8 * 49),
-        (c"JVMFlag", c"_name", c"const char*", 0),
-        (c"JVMFlag", c"_addr", c"void*", 8),
     ];
-    const SIZES: [(&CStr, u64); 3] = [(c"HeapBlock", 16), (c"ConstantPool", 8), (c"JVMFlag", 16)];
+    const SIZES: [(&CStr, u64); 2] = [(c"HeapBlock", 16), (c"ConstantPool", 8)];
     /// Words of the heap and all that leads to it.
     const HEAP: usize = 512;
 
@@ -331,7 +306,6 @@ mod tests {
         // A method, its constants, their pool, its class, and the name that both have.
         set(24, &[at(26), 0, at(30), 0, 0, 0, at(34), at(36), 0, 0, at(36), 0, 4, words_of(b"name\0\0\0\0")]);
         set(40, &[at(41), at(44), 32, 0, text(c"method entry point"), 32]);
-        set(48, &[at(50), 1, text(c"PreserveFramePointer"), at(52), 0]);
         set(64, &[14, 1, text(c"nmethod"), 8, 5, at(72), at(288), at(24)]);
         set(288, &[14, 1, text(c"Interpreter"), 0, 0, at(296), at(512), 0]);
     }
@@ -413,7 +387,7 @@ mod tests {
             words[26 + 1] = index;
             let fields = FIELDS
                 .map(|field| (field.0, field.1, if field.2 == c"u2" { c"char*" } else { field.2 }, field.3));
-            let sizes = [SIZES[0], (SIZES[1].0, size), SIZES[2]];
+            let sizes = [SIZES[0], (SIZES[1].0, size)];
             assert!(!open(&words, &fields, &sizes).unwrap().has_method(method), "{size} {index}");
         }
     }

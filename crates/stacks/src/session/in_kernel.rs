@@ -131,13 +131,11 @@ impl Session {
     }
 }
 
-/// Whether a process says how code that it made at an address is left, other than by the frame pointer.
+/// Whether a process says how code that it made at an address is left.
 #[cold]
 fn describes(files: &Files, process: &Process, pid: u32, address: u64) -> bool {
     files.jit_dump(pid).is_some_and(|dump| dump.describes(address))
-        || files
-            .jit_object(pid, process.unwinder().modules(), address)
-            .is_some_and(|object| !object.keeps_frame_pointer())
+        || files.jit_object(pid, process.unwinder().modules(), address).is_some()
 }
 
 /// Whether a step from an address by the rows of the file that was there before is right.
