@@ -1,14 +1,12 @@
 //! Files whose code BOLT has rewritten since the link, as the names of their sections say.
 
 use sframe_format::compact::WHOLE_SECTION_NAME;
-
-/// The section by which this linker keeps BOLT away from code that an unwind table describes.
-const OF_LINKER: &str = ".bolt.org.sframe_unwind";
+use sframe_sections::CODE_MARK;
 
 /// Whether only BOLT makes a section of this name. It says in a note how it was called, and renames what it
 /// replaces.
 pub fn is_mark(name: &str) -> bool {
-    name == ".note.bolt_info" || name.starts_with(".bolt.") && name != OF_LINKER
+    name == ".note.bolt_info" || name.starts_with(".bolt.") && name != CODE_MARK
 }
 
 /// What is wrong with a table that stands for `.eh_frame` in such a file.

@@ -9,9 +9,7 @@ use super::synthesis::Synthesis;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::tables::section::{Kind, SyntheticSection};
-
-/// Its name. `sframe` knows it, too.
-const NAME: &[u8] = b".bolt.org.sframe_unwind";
+use sframe_sections::CODE_MARK;
 
 /// What the section says to people.
 const TEXT: &[u8] =
@@ -23,7 +21,7 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
         if link.config.unwind.table.is_none() {
             return None.into();
         }
-        let (name, sh_type) = (NAME, elf::SHT_PROGBITS);
+        let (name, sh_type) = (CODE_MARK.as_bytes(), elf::SHT_PROGBITS);
         Some(SyntheticSection::of_bytes(Kind::CodeMark, name, sh_type, 0, 1, TEXT)).into()
     })
 }

@@ -5,7 +5,7 @@
 //! frames, often with the relocations that a linker would have done.
 
 use crate::bytes::Bytes;
-use crate::hotspot::Frame;
+use crate::hotspot::frame::Frame;
 use object::elf::{self, FileHeader64, SHF_ALLOC, SHF_EXECINSTR};
 use object::read::elf::{FileHeader, Rela, SectionHeader, SectionTable, Sym, SymbolTable};
 use object::{Endianness, SectionIndex};
@@ -58,29 +58,17 @@ impl JitObject {
         Self { code: vec![code], functions: vec![function], rows: Rows::HotSpot(frame.into()) }
     }
 
-    /// Where the method is that an interpreter runs in the frame at an address.
-    pub fn method_at(
-        &self,
-        address: u64,
-        topmost: bool,
-        registers: &Registers,
-        read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
-    ) -> Option<u64> {
-        let Rows::HotSpot(frame) = &self.rows else { return None };
-        frame.method_at(address, topmost, registers, read_word)
-    }
-
     /// A method that is interpreted. It is known by its address, though its code is elsewhere.
     pub fn of_method(address: u64, name: Vec<u8>) -> Self {
         let range = address..address.saturating_add(1);
         Self { code: vec![], functions: vec![Function { range, name: name.into() }], rows: Rows::None }
     }
 
-    /// Whether a frame that this does not describe may have a frame pointer.
-    pub fn may_have_frame_pointer(&self, topmost: bool) -> bool {
+    /// How frames of code of Java's virtual machine are left.
+    pub fn hotspot(&self) -> Option<&Frame> {
         match &self.rows {
-            Rows::HotSpot(frame) => frame.may_have_frame_pointer(topmost),
-            _ => true,
+            Rows::HotSpot(frame) => Some(frame),
+            _ => None,
         }
     }
 

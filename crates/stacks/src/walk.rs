@@ -277,7 +277,8 @@ fn interpreted(
 ) -> Option<u64> {
     let (address, topmost) = (at.lookup_address(), matches!(at, FrameAddress::InstructionPointer(_)));
     let object = files.jit_object(pid, process.unwinder().modules(), address)?;
-    let method = object.method_at(address, topmost, registers, &mut |place| stack.word(place).ok_or(()))?;
+    let mut read = |place| stack.word(place).ok_or(());
+    let method = object.hotspot()?.method_at(address, topmost, registers, &mut read)?;
     files.has_method(pid, method).then_some(method)
 }
 
@@ -296,7 +297,8 @@ fn caller_of_jit(
     let Place::Anonymous(pid, _) = process.place(address) else { return None };
     let object = files.jit_object(pid, process.unwinder().modules(), address);
     let topmost = matches!(at, FrameAddress::InstructionPointer(_));
-    if object.is_some_and(|object| !object.may_have_frame_pointer(topmost)) {
+    let hotspot = object.as_ref().and_then(|object| object.hotspot());
+    if hotspot.is_some_and(|frame| !frame.may_have_frame_pointer(topmost)) {
         return None;
     }
     let is_code = |address: u64| matches!(process.place(address), Place::File(..) | Place::Anonymous(..));

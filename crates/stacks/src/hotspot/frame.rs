@@ -70,13 +70,10 @@ impl Frame {
         read_word: &mut F,
     ) -> Option<Stepped> {
         let rule = match &self.shape {
-            Shape::Interpreted(entries) => {
-                let makes_frame = |entry: &&Instructions| topmost && entry.code.contains(&address);
-                match entries.iter().find(makes_frame) {
-                    Some(entry) => return self.step_from_entry(entry, address, registers, read_word),
-                    None => interpreted(),
-                }
-            }
+            Shape::Interpreted(entries) => match entry_at(entries, address, topmost) {
+                Some(entry) => return self.step_from_entry(entry, address, registers, read_word),
+                None => interpreted(),
+            },
             Shape::Sized { size, .. } if !topmost => of_size(*size, true),
             Shape::Sized { complete, instructions, .. } => {
                 match instructions.end_at(&self.memory, address)? {
@@ -121,9 +118,7 @@ impl Frame {
         read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
     ) -> Option<u64> {
         match &self.shape {
-            Shape::Interpreted(entries)
-                if !topmost || !entries.iter().any(|entry| entry.code.contains(&address)) =>
-            {
+            Shape::Interpreted(entries) if entry_at(entries, address, topmost).is_none() => {
                 read_word(registers.fp.checked_sub(METHOD)?).ok()
             }
             _ => None,
@@ -159,6 +154,11 @@ impl Frame {
         let (code, is_called) = call_at(registers.sp)?;
         (is_called || ends_with_call(Abi::Amd64, &code)).then(|| of_size(8, false))
     }
+}
+
+/// The part of the interpreter that is about to make the frame at an address.
+fn entry_at(entries: &[Instructions], address: u64, topmost: bool) -> Option<&Instructions> {
+    entries.iter().find(|entry| topmost && entry.code.contains(&address))
 }
 
 impl Instructions {

@@ -6,8 +6,9 @@
 
 use super::fields::{Field, Fields};
 use crate::process_memory::ProcessMemory;
+use std::ops::Range;
 
-/// Bytes of a name at most: of a blob, a flag, a class or a method.
+/// Bytes of a name at most: of a blob, a part of the interpreter, a class or a method.
 pub const MAX_NAME: usize = 256;
 /// The largest number of heaps.
 const MAX_HEAPS: u64 = 16;
@@ -19,14 +20,21 @@ pub struct Stamp {
     pub name: u64,
     /// Where its method is, or 0.
     pub method: u64,
-    /// Its code.
+    /// Where its code starts.
     pub start: u64,
-    /// The end of that.
+    /// The address behind its code.
     pub end: u64,
-    /// The words of its frames. It has none if they are negative.
-    pub words: u64,
+    /// The words of its frames. They have no fixed size if there are none.
+    pub words: i64,
     /// Bytes to where a frame is complete. It never is if they are negative.
-    pub complete: u64,
+    pub complete: i64,
+}
+
+impl Stamp {
+    /// Its code.
+    pub fn code(&self) -> Range<u64> {
+        self.start..self.end
+    }
 }
 
 /// Where things are.
@@ -123,8 +131,8 @@ impl Layout {
             method: method.unwrap_or(0),
             start: self.blob_start.of(memory, blob)?,
             end: self.blob_end.of(memory, blob)?,
-            words: self.frame_size.signed_of(memory, blob)? as u64,
-            complete: self.frame_complete.signed_of(memory, blob)? as u64,
+            words: self.frame_size.signed_of(memory, blob)?,
+            complete: self.frame_complete.signed_of(memory, blob)?,
         })
     }
 }

@@ -14,14 +14,13 @@
 //! of an address is looked at again after some time.
 
 mod fields;
-mod frame;
+pub mod frame;
 mod layout;
 
 use crate::jit_object::JitObject;
 use crate::process_memory::ProcessMemory;
 use fields::Fields;
-pub use frame::Frame;
-use frame::{Instructions, Shape};
+use frame::{Frame, Instructions, Shape};
 use hashbrown::HashMap;
 use layout::{Layout, MAX_NAME, Stamp};
 use std::collections::BTreeMap;
@@ -39,6 +38,9 @@ const MAX_CODELETS: usize = 1 << 12;
 const MAX_METHODS: usize = 1 << 16;
 const MAX_BLOBS: usize = 1 << 17;
 const MAX_FORMER: usize = 1 << 12;
+/// Words of a frame with a fixed size: the return address and the caller's frame pointer at least.
+const LEAST_WORDS: i64 = 2;
+const MOST_WORDS: i64 = 1 << 20;
 /// The byte of a segment that no blob has.
 const FREE: u64 = 0xff;
 /// `push %rbp; mov %rsp, %rbp`, in both forms.
@@ -46,7 +48,6 @@ const ENTERS: [[u8; 4]; 2] = [[0x55, 0x48, 0x8b, 0xec], [0x55, 0x48, 0x89, 0xe5]
 
 /// A blob: code that was made at once.
 struct Blob {
-    end: u64,
     stamp: Stamp,
     looked_at: Instant,
     /// `None`: it cannot be read.
@@ -59,8 +60,8 @@ pub struct HotSpot {
     layout: Layout,
     /// The addresses of its heaps, with the binary logarithms of the sizes of their segments.
     heaps: Vec<(u64, u32)>,
-    /// When the heaps were read.
-    read_at: Option<Instant>,
+    /// When they were read: while the virtual machine starts, it has none, or not all.
+    read_at: Instant,
     fields: Fields,
     /// By the starts of their code.
     blobs: BTreeMap<u64, Blob>,
@@ -75,27 +76,10 @@ impl HotSpot {
     /// something else.
     pub fn open(memory: Arc<ProcessMemory>, structs: u64, types: u64) -> Option<Self> {
         let fields = Fields::read(&memory, structs, types)?;
-        let mut found = Self {
-            memory,
-            layout: Layout::of(&fields)?,
-            heaps: Vec::new(),
-            read_at: None,
-            fields,
-            blobs: BTreeMap::new(),
-            former: Vec::new(),
-            methods: HashMap::new(),
-        };
-        found.read_heaps();
-        Some(found)
-    }
-
-    /// Reads where the heaps are. While the virtual machine starts, it has none, or not all.
-    fn read_heaps(&mut self) {
-        self.read_at = Some(Instant::now());
-        // A process that has ended has no memory, but what it had still holds.
-        if let Some(heaps) = self.layout.heaps(&self.memory) {
-            self.heaps = heaps;
-        }
+        let layout = Layout::of(&fields)?;
+        let heaps = layout.heaps(&memory).unwrap_or_default();
+        let (read_at, blobs, former, methods) = (Instant::now(), BTreeMap::new(), Vec::new(), HashMap::new());
+        Some(Self { memory, layout, heaps, read_at, fields, blobs, former, methods })
     }
 
     /// The code at an address, as it is now, or as it was last if the process has ended.
@@ -105,8 +89,12 @@ impl HotSpot {
         {
             return blob.object.clone();
         }
-        if self.heap_at(address).is_none() && self.read_at.is_none_or(|read| read.elapsed() >= TRUSTED) {
-            self.read_heaps();
+        if self.read_at.elapsed() >= TRUSTED && self.heap_at(address).is_none() {
+            self.read_at = Instant::now();
+            // A process that has ended has no memory, but what it had still holds.
+            if let Some(heaps) = self.layout.heaps(&self.memory) {
+                self.heaps = heaps;
+            }
         }
         if let Some(stamp) = self.find(address) {
             let is_same = |known: &&mut Blob| known.stamp == stamp && known.object.is_some();
@@ -121,7 +109,7 @@ impl HotSpot {
 
     /// The code, or the interpreted method, that was last at an address.
     pub fn at(&self, address: u64) -> Option<Arc<JitObject>> {
-        let was_at = |blob: &&Blob| (blob.stamp.start..blob.end).contains(&address);
+        let was_at = |blob: &&Blob| blob.stamp.code().contains(&address);
         let blob = self.blob_at(address).or_else(|| self.former.iter().rfind(was_at));
         blob.and_then(|blob| blob.object.clone()).or_else(|| self.methods.get(&address).cloned())
     }
@@ -139,20 +127,21 @@ impl HotSpot {
 
     fn blob_at(&self, address: u64) -> Option<&Blob> {
         let (_, blob) = self.blobs.range(..=address).next_back()?;
-        (address < blob.end).then_some(blob)
+        (address < blob.stamp.end).then_some(blob)
     }
 
     /// Adds a blob in place of those that it overlaps.
     fn add(&mut self, stamp: Stamp) {
         let object = self.object(stamp).map(Arc::new);
-        let overlapped = self.blobs.range(..stamp.end).rev().take_while(|(_, old)| old.end > stamp.start);
+        let overlapped =
+            self.blobs.range(..stamp.end).rev().take_while(|(_, old)| old.stamp.end > stamp.start);
         for old in overlapped.map(|(&old, _)| old).collect::<Vec<_>>() {
             self.former.extend(self.blobs.remove(&old).filter(|_| self.former.len() < MAX_FORMER));
         }
         if self.blobs.len() >= MAX_BLOBS {
             return;
         }
-        self.blobs.insert(stamp.start, Blob { end: stamp.end, stamp, looked_at: Instant::now(), object });
+        self.blobs.insert(stamp.start, Blob { stamp, looked_at: Instant::now(), object });
     }
 
     /// The heap that has an address: where its code starts, its segments' size, and its own address.
@@ -185,24 +174,22 @@ impl HotSpot {
         }
         let blob = block.checked_add(layout.header)?;
         let stamp = layout.stamp(memory, blob)?;
-        (stamp.start..stamp.end).contains(&address).then_some(stamp)
+        stamp.code().contains(&address).then_some(stamp)
     }
 
     fn object(&self, stamp: Stamp) -> Option<JitObject> {
         let (memory, layout) = (&self.memory, &self.layout);
         let name = memory.text(stamp.name, MAX_NAME)?;
-        let code = stamp.start..stamp.end;
-        let words = Some(stamp.words).filter(|&words| words > 1 && words < 1 << 20);
-        let complete = Some(stamp.complete).filter(|&offset| offset < code.end - code.start);
-        let shape = match words {
+        let code = stamp.code();
+        let shape = match stamp.words {
             // It is complete by now: somebody runs it.
             _ if name == b"Interpreter" => Shape::Interpreted(entries(memory, &self.fields)?),
-            Some(words) => Shape::Sized {
-                size: 8 * words as i64,
-                complete: code.start + complete.unwrap_or(0),
+            LEAST_WORDS..MOST_WORDS => Shape::Sized {
+                size: 8 * stamp.words,
+                complete: code.start.saturating_add_signed(stamp.complete.max(0)),
                 instructions: Instructions::of(code.clone()),
             },
-            None => Shape::Stub,
+            _ => Shape::Stub,
         };
         let method = layout.method.as_ref().filter(|_| name.ends_with(b"nmethod"));
         let name = method.and_then(|methods| methods.name_of(memory, stamp.method)).unwrap_or(name);
@@ -419,7 +406,7 @@ mod tests {
         let mut heap = open(&words, &fields, &sizes).unwrap();
         let stamp = heap.find(start + 8 * 80).unwrap();
         assert_eq!((stamp.start, stamp.end), (start + 8 * 72, start + 8 * 288));
-        assert_eq!((stamp.words, stamp.complete), (8, u64::MAX));
+        assert_eq!((stamp.words, stamp.complete), (8, -1));
         for (word, name) in [(80, &b"name.name"[..]), (300, b"Interpreter")] {
             let at = start + 8 * word;
             assert_eq!(heap.now_at(at).unwrap().name_at(at).map(|found| found.0), Some(name));

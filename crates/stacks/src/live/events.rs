@@ -21,10 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Bytes of the stack to copy if the user leaves the choice: at most, at most where few samples have a copy
-/// because a BPF program unwinds the others, and at least.
+/// Bytes of the stack to copy if the user leaves the choice: at most and at least.
 pub const STACK: u32 = 1 << 15;
-const STACK_OF_FEW: u32 = u16::MAX as u32 / 8 * 8;
 const LEAST_STACK: u32 = 1 << 12;
 /// A ring has room for the samples of this part of a second, and for so many at least.
 const PART: u64 = 8;
@@ -123,7 +121,7 @@ impl Events {
                 abi,
                 features,
                 frequency: request.frequency,
-                stack_size: request.stack_size.unwrap_or(if in_kernel { STACK_OF_FEW } else { STACK }),
+                stack_size: request.stack_size.unwrap_or(STACK),
                 on_exec: on_exec && inherit,
                 inherit,
                 in_kernel,
@@ -332,8 +330,7 @@ fn open_each(
 fn rings(common: &Common, choices: &[Choice]) -> io::Result<Owned> {
     let rate = |choice: &Choice| if choice.period.is_some() { USUAL_RATE } else { common.frequency };
     let rate: u64 = choices.iter().map(rate).sum();
-    let copied = if common.in_kernel { common.stack_size.min(STACK) } else { common.stack_size };
-    let record = (copied + BESIDE_STACK) as usize;
+    let record = (common.stack_size + BESIDE_STACK) as usize;
     let samples = usize::try_from(rate / PART).unwrap_or(usize::MAX).max(2 * LEAST_SAMPLES);
     let mut failed = io::Error::from(io::ErrorKind::OutOfMemory);
     for size in sizes(record.saturating_mul(samples)) {
