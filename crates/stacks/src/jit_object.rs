@@ -5,7 +5,7 @@
 //! frames, often with the relocations that a linker would have done.
 
 use crate::bytes::Bytes;
-use crate::hotspot::frame::Frame;
+use crate::hotspot_frame::Frame;
 use object::elf::{self, FileHeader64, SHF_ALLOC, SHF_EXECINSTR};
 use object::read::elf::{FileHeader, Rela, SectionHeader, SectionTable, Sym, SymbolTable};
 use object::{Endianness, SectionIndex};

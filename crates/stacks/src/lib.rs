@@ -21,6 +21,7 @@
 //! | `symbols`, `go_table`, `go_lines`, `inlines` | names for their addresses |
 //! | `jit_map` | names of code that programs made while they ran |
 //! | `jit_objects`, `hotspot`, `process_memory` | such code, by what programs keep of it in memory |
+//! | `jit_object`, `hotspot_frame` | how its frames are left |
 //! | `name`, [`namer`], [`kernel`] | the names of a frame; names of the kernel's functions |
 //! | [`files`], `shelf` | one cache of files for all processes, with a bound on those that are open |
 //! | [`process`] | which process has mapped which file where |
@@ -116,6 +117,7 @@ pub mod functions;
 mod go_lines;
 mod go_table;
 mod hotspot;
+mod hotspot_frame;
 pub mod image;
 mod inlines;
 mod jit_dump;

@@ -14,13 +14,12 @@
 //! of an address is looked at again after some time.
 
 mod fields;
-pub mod frame;
 mod layout;
 
+use crate::hotspot_frame::{Frame, Instructions, Shape};
 use crate::jit_object::JitObject;
 use crate::process_memory::ProcessMemory;
 use fields::Fields;
-use frame::{Frame, Instructions, Shape};
 use hashbrown::HashMap;
 use layout::{Layout, MAX_NAME, Stamp};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! How frames of HotSpot's code are left.
+//! How frames of code of HotSpot, Java's virtual machine, are left: by their size, by the frame pointer, or
+//! by what the instructions have done so far. [`crate::hotspot`] says which code has which.
 
 use crate::code::area::Area;
 use crate::code::functions::{Functions, Kind, Piece};
