@@ -241,7 +241,7 @@ fn need(registers: &Registers, abi: Abi, register: Register) -> Result<u64, Unwi
     registers.get(abi, register).ok_or(UnwindError::Register { register })
 }
 
-#[inline]
+#[inline(always)]
 fn resolve(
     abi: Abi,
     location: Location,

@@ -200,6 +200,45 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
     where
         F: FnMut(u64) -> Result<u64, ()>,
     {
+        match self.unwind_known(address, registers, cache, read_word) {
+            Some(caller) => Ok(Some(caller)),
+            None => self.unwind_unknown(address, registers, cache, read_word),
+        }
+    }
+
+    /// The step of [`Unwinder::unwind_frame`] if the cache has the rules of the frame, they fit a word and lead
+    /// to a caller. Nearly all steps are such, and this is all that a loop over frames needs to contain. `None`:
+    /// `unwind_frame` says what there is; the registers are unchanged.
+    #[inline(always)]
+    pub fn unwind_known<F, const N: usize>(
+        &self,
+        address: FrameAddress,
+        registers: &mut Registers,
+        cache: &mut RuleCache<N>,
+        read_word: &mut F,
+    ) -> Option<StackFrame>
+    where
+        F: FnMut(u64) -> Result<u64, ()>,
+    {
+        let rules = cache.find(self.generation, address)?;
+        if rules.kind() != Kind::Frame {
+            return None;
+        }
+        let topmost = matches!(address, FrameAddress::InstructionPointer(_));
+        let caller = rules.step(topmost, registers, read_word).ok()??;
+        cache.hits += 1;
+        Some(StackFrame { address: caller, source: rules.source() })
+    }
+
+    /// The rest of [`Unwinder::unwind_frame`].
+    #[inline(never)]
+    fn unwind_unknown<const N: usize>(
+        &self,
+        address: FrameAddress,
+        registers: &mut Registers,
+        cache: &mut RuleCache<N>,
+        read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Result<Option<StackFrame>, UnwindError> {
         let rules = match cache.find(self.generation, address) {
             Some(rules) => {
                 cache.hits += 1;
@@ -208,12 +247,22 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
             None => self.look_up(address, cache)?,
         };
         let topmost = matches!(address, FrameAddress::InstructionPointer(_));
-        if rules.kind() == Kind::Frame {
-            let source = rules.source();
-            let caller = rules.step(topmost, registers, read_word)?;
-            return Ok(caller.map(|address| StackFrame { address, source }));
-        }
-        self.step_aside(address, rules, registers, cache, read_word)
+        let (caller, source) = match rules.kind() {
+            Kind::Frame => (rules.step(topmost, registers, read_word)?, rules.source()),
+            Kind::Kept(place) => {
+                let Some(UnwindRules { abi, signal, rules: kept }) = cache.kept(place) else {
+                    return Ok(None);
+                };
+                let source = match kept {
+                    Rules::SignalContext => Source::SignalContext,
+                    _ => rules.source(),
+                };
+                (step(*abi, kept, topmost, *signal, registers, read_word)?, source)
+            }
+            Kind::NoRow => return self.step_without_rows(address, registers, read_word).map(Some),
+            Kind::Outermost => return Ok(None),
+        };
+        Ok(caller.map(|address| StackFrame { address, source }))
     }
 
     /// Looks up the rules of an address that the cache does not contain, and adds them to it.
@@ -230,34 +279,6 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         let found =
             module.rows.find(pc.wrapping_sub(module.bias), &mut kept).map_err(UnwindError::Malformed)?;
         Ok(cache.insert(self.generation, address, found, &kept))
-    }
-
-    /// Steps by rules that are not [`Kind::Frame`].
-    #[inline(never)]
-    fn step_aside<const N: usize>(
-        &self,
-        address: FrameAddress,
-        rules: Packed,
-        registers: &mut Registers,
-        cache: &RuleCache<N>,
-        read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
-    ) -> Result<Option<StackFrame>, UnwindError> {
-        let topmost = matches!(address, FrameAddress::InstructionPointer(_));
-        match rules.kind() {
-            Kind::Kept(place) => {
-                let Some(UnwindRules { abi, signal, rules: kept }) = cache.kept(place) else {
-                    return Ok(None);
-                };
-                let source = match kept {
-                    Rules::SignalContext => Source::SignalContext,
-                    _ => rules.source(),
-                };
-                let caller = step(*abi, kept, topmost, *signal, registers, read_word)?;
-                Ok(caller.map(|address| StackFrame { address, source }))
-            }
-            Kind::NoRow => self.step_without_rows(address, registers, read_word).map(Some),
-            Kind::Frame | Kind::Outermost => Ok(None),
-        }
     }
 
     /// Steps from code that no row covers.

@@ -215,3 +215,46 @@ fn an_unwinder_asks_the_cache_first_then_the_table_then_the_section() {
     assert_eq!(step(0x1_1014), (Some(0x8008), (1, 2)));
     assert_eq!(step(0x1_1020), (None, (1, 3)));
 }
+
+#[test]
+fn a_step_by_known_rules_is_that_of_any_other_or_changes_nothing() {
+    // Rules that fit a word, and those of a realigned stack, which do not.
+    let flexible = Row {
+        rules: Rules::Frame(Frame {
+            cfa: CfaRule { dereference: true, ..CfaRule::register(6, -8) },
+            ra: RegisterRule::Saved(Location::at_cfa(-8)),
+            fp: RegisterRule::Unchanged,
+            mangled: false,
+        }),
+        ..function(&[(0, 8)]).rows[0]
+    };
+    let functions =
+        [(0x1000, function(&[(0, 8)])), (0x1100, Function { rows: vec![flexible], ..function(&[(0, 8)]) })];
+    let mut unwinder = Unwinder::new(Abi::Amd64);
+    let rows = FileRows::new(section(&functions), 0x9000);
+    unwinder.add_module(Module::new(ModuleId(1), 0x1_1000..0x1_2000, 0x1_0000, rows));
+    let mut cache: RuleCache = RuleCache::new();
+    let start = Registers::new(0x8000, 0x8108, None);
+    // Memory: every word is the one above it, up to a last one; a return address of 0; none.
+    let memories: [fn(u64) -> Result<u64, ()>; 3] = [|address| Ok(address + 8), |_| Ok(0), |_| Err(())];
+    for (pc, fits) in [(0x1_1004, true), (0x1_1104, false), (0x1_1f00, false), (0x9_0000, false)] {
+        let at = FrameAddress::InstructionPointer(pc);
+        for mut read in memories {
+            let mut by_any = start;
+            cache.clear();
+            let mut known = start;
+            assert_eq!(
+                unwinder.unwind_known(at, &mut known, &mut cache, &mut read),
+                None,
+                "not in the cache"
+            );
+            assert_eq!(known, start);
+            let caller = unwinder.unwind_frame(at, &mut by_any, &mut cache, &mut read);
+            let (hits, misses) = cache.statistics();
+            let step = unwinder.unwind_known(at, &mut known, &mut cache, &mut read);
+            let expected = caller.ok().flatten().filter(|_| fits);
+            assert_eq!((step, known), (expected, if expected.is_some() { by_any } else { start }), "{pc:#x}");
+            assert_eq!(cache.statistics(), (hits + u64::from(step.is_some()), misses));
+        }
+    }
+}

@@ -174,12 +174,12 @@ pub(crate) fn word(bytes: [u8; 8], endian: Endian) -> u64 {
     }
 }
 
-/// Makes the processor fetch the first `count` bytes, which will be read soon. A walk reads a copy of a stack
-/// once, and each word leads to the next, so without this it mostly waits for memory.
+/// Makes the processor fetch a range of bytes, of which some may not exist, and which will be read soon. A walk
+/// reads a copy of a stack once, and each word leads to the next, so without this it mostly waits for memory.
 #[inline]
-pub(crate) fn fetch_ahead(bytes: &[u8], count: usize) {
+pub(crate) fn fetch_ahead(bytes: &[u8], range: Range<usize>) {
     const LINE: usize = 64;
-    for line in bytes.get(..count).unwrap_or(bytes).chunks(LINE) {
+    for line in bytes.get(range.start..range.end.min(bytes.len())).unwrap_or_default().chunks(LINE) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a hint that reads nothing, at an address inside a slice.
         unsafe {

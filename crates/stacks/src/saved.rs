@@ -13,9 +13,9 @@ use sframe_format::{Base, FrameAddress, Location, RegisterRule, Registers, RuleC
 
 /// The values of such registers along one stack. The stack is walked once for each register, no matter how
 /// many frames need it.
-pub struct Trail {
+pub struct Trail<'a> {
     pc: u64,
-    registers: Registers,
+    registers: &'a Registers,
     followed: Vec<Followed>,
 }
 
@@ -30,9 +30,9 @@ struct Followed {
     registers: Registers,
 }
 
-impl Trail {
+impl<'a> Trail<'a> {
     /// Starts at the instruction at `pc` with `registers`.
-    pub fn new(pc: u64, registers: Registers) -> Self {
+    pub fn new(pc: u64, registers: &'a Registers) -> Self {
         Trail { pc, registers, followed: Vec::new() }
     }
 
@@ -51,7 +51,7 @@ impl Trail {
         let place = known.unwrap_or_else(|| {
             let value = self.registers.get(within.0.unwinder().abi(), register);
             let at = FrameAddress::InstructionPointer(self.pc);
-            self.followed.push(Followed { register, value, steps: 0, at, registers: self.registers });
+            self.followed.push(Followed { register, value, steps: 0, at, registers: *self.registers });
             self.followed.len() - 1
         });
         let followed = &mut self.followed[place];

@@ -511,7 +511,7 @@ impl Session {
         let process = self.processes.get(pid);
         let mut copied = Copied::new(user.stack, user.base.unwrap_or(registers.sp), abi.endian());
         let frames = (&mut self.frames, most_frames(user.stack.len()));
-        walk(process, &self.files, &mut self.cache, frames, (pc, registers), &mut copied)
+        walk(process, &self.files, &mut self.cache, frames, (pc, &registers), &mut copied)
     }
 
     /// Maps a file into a process as a whole, where `bias` says how far its addresses are raised. A file that
@@ -553,7 +553,8 @@ impl Session {
         let mut stack = Saved { memory: &snapshot.memory, endian: abi.endian(), thread: thread.base };
         let mut frames = Vec::new();
         let process = self.processes.get(pid);
-        let start = (thread.pc, thread.start(abi));
+        let registers = thread.start(abi);
+        let start = (thread.pc, &registers);
         let end = walk(process, &self.files, &mut self.cache, (&mut frames, most), start, &mut stack);
         let (cpu, time, period, in_kernel) = (None, None, 1, false);
         self.pass_on(Waiting { pid, tid, event, cpu, time, period, frames, in_kernel }, end, take).len()

@@ -116,8 +116,7 @@ impl fmt::Debug for Shelf {
 impl RowSource for Shelf {
     fn rules_at(&self, pc: u64) -> Result<Option<(UnwindRules, Source)>, Error> {
         let mut opened = self.lock();
-        let rows = opened.get_or_insert_with(|| self.again()).made.clone();
-        drop(opened);
+        let rows = opened.get_or_insert_with(|| self.again()).made.as_ref();
         rows.map_or(Ok(None), |rows| rows.rules_at(pc))
     }
 }

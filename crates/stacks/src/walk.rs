@@ -62,7 +62,7 @@ pub struct Copied<'a> {
     /// The address of the first byte.
     start: u64,
     endian: Endian,
-    /// How far it was fetched ahead.
+    /// How many bytes were fetched ahead.
     fetched: usize,
 }
 
@@ -74,12 +74,12 @@ impl<'a> Copied<'a> {
 }
 
 impl Stack for Copied<'_> {
-    #[inline]
+    #[inline(always)]
     fn word(&mut self, address: u64) -> Option<u64> {
         let offset = usize::try_from(address.wrapping_sub(self.start)).unwrap_or(usize::MAX);
-        if offset > self.fetched && offset < self.bytes.len() {
-            fetch_ahead(&self.bytes[offset..], AHEAD);
-            self.fetched = offset + AHEAD / 2;
+        if offset < self.bytes.len() && offset + AHEAD / 2 > self.fetched {
+            fetch_ahead(self.bytes, self.fetched.max(offset)..offset + AHEAD);
+            self.fetched = offset + AHEAD;
         }
         let bytes = self.bytes.get(offset..)?.first_chunk()?;
         Some(word(*bytes, self.endian))
@@ -132,7 +132,7 @@ pub fn walk(
     files: &Files,
     cache: &mut RuleCache<SLOTS>,
     (frames, most): (&mut Vec<Frame>, usize),
-    start: (u64, Registers),
+    start: (u64, &Registers),
     stack: &mut impl Stack,
 ) -> End {
     let before = frames.len();
@@ -167,7 +167,7 @@ fn end_of_handler(
 /// Whether a thread has not left the system call yet that has made it. There it has the call's result, 0, and
 /// an empty stack; what describes the code holds for the thread that has made the call.
 #[cold]
-fn is_new_thread(process: &Process, files: &Files, (pc, registers): (u64, Registers)) -> bool {
+fn is_new_thread(process: &Process, files: &Files, (pc, registers): (u64, &Registers)) -> bool {
     let abi = process.unwinder().abi();
     let result = match abi {
         Abi::Amd64 | Abi::AArch64Little | Abi::AArch64Big => 0,
@@ -177,89 +177,179 @@ fn is_new_thread(process: &Process, files: &Files, (pc, registers): (u64, Regist
     registers.get(abi, result) == Some(0) && starts_thread(files, file, own)
 }
 
+/// A walk along one stack, in the frame that it has reached.
+struct Walk<'a> {
+    process: &'a Process,
+    files: &'a Files,
+    at: FrameAddress,
+    /// How the frame was found.
+    source: Source,
+    registers: Registers,
+    /// Steps from the topmost frame.
+    steps: usize,
+    /// Whether a step was a guess. All further callers must then be behind a call.
+    guessed: bool,
+    /// The frame whose caller this is, if nobody has looked yet whether it is behind a call.
+    doubted: Option<FrameAddress>,
+    trail: Trail<'a>,
+    thread: Thread,
+}
+
+impl<'a> Walk<'a> {
+    fn new(
+        within: (&'a Process, &'a Files),
+        (pc, registers): (u64, &'a Registers),
+        base: Option<u64>,
+    ) -> Self {
+        Self {
+            process: within.0,
+            files: within.1,
+            at: FrameAddress::InstructionPointer(pc),
+            source: Source::Topmost,
+            registers: *registers,
+            steps: 0,
+            guessed: false,
+            doubted: None,
+            trail: Trail::new(pc, registers),
+            thread: Thread { base, last: None },
+        }
+    }
+
+    /// Goes on to a caller that was looked at.
+    #[inline(always)]
+    fn enter(&mut self, at: FrameAddress, source: Source) {
+        (self.at, self.source) = (at, source);
+        self.steps += 1;
+    }
+
+    /// Goes on to the caller that rows lead to.
+    #[inline(always)]
+    fn follow(&mut self, caller: StackFrame) {
+        self.guessed |= is_guess(caller.source);
+        self.doubted = self.guessed.then_some(self.at);
+        self.enter(caller.address, caller.source);
+    }
+
+    /// Goes on to a caller that was guessed.
+    fn guess(&mut self, caller: FrameAddress, source: Source) {
+        self.guessed = true;
+        self.enter(caller, source);
+    }
+
+    /// Goes on to the caller, by whatever there is. `frames` are the frames so far, and `in_kernel` says that
+    /// the thread was in a system call.
+    ///
+    /// # Errors
+    /// Why the walk ends.
+    #[cold]
+    #[inline(never)]
+    fn step<S: Stack>(
+        &mut self,
+        cache: &mut RuleCache<SLOTS>,
+        stack: &mut S,
+        frames: &[Frame],
+        in_kernel: bool,
+    ) -> Result<(), End> {
+        let (process, files, at) = (self.process, self.files, self.at);
+        let mut read =
+            |address: u64| stack.word(address).or_else(|| code_word(process, files, address)).ok_or(());
+        if self.steps == 0
+            && in_kernel
+            && let Some(interrupted) = end_of_handler(process, at.address(), &mut self.registers, &mut read)
+        {
+            self.follow(interrupted);
+            return Ok(());
+        }
+        let mut stepped = step(process, files, at, &mut self.registers, cache, &mut read);
+        if let Err(UnwindError::Register { register }) = stepped
+            && self.steps > 0
+        {
+            let value = self.trail.value_after((process, files), cache, self.steps, register, &mut read);
+            self.registers.set(process.unwinder().abi(), register, value.ok_or(End::Register)?);
+            stepped = step(process, files, at, &mut self.registers, cache, &mut read);
+        }
+        let error = match stepped {
+            Ok(Some(caller)) => {
+                self.follow(caller);
+                return Ok(());
+            }
+            Ok(None) => return Err(end_of_stack(process, files, at, self.guessed)),
+            Err(error) => error,
+        };
+        let found = match error {
+            UnwindError::Memory { address: missing } if self.steps == 0 => {
+                let within = (process, files);
+                step_without(missing, within, at.address(), &mut self.registers, cache, &mut read)
+                    // An old word of the stack may have led here.
+                    .filter(|&caller| is_plausible(process, files, caller))
+                    .map(|caller| (caller, Source::EhFrame))
+            }
+            _ => self.caller_by_other_means(error, frames, &mut read),
+        };
+        if let Some((caller, source)) = found {
+            self.guess(caller, source);
+            return Ok(());
+        }
+        let end = end_of(error, files, process, at, stack);
+        let interrupted = self.steps > 0 && matches!(at, FrameAddress::InstructionPointer(_));
+        let elsewhere = interrupted && end == End::Memory && stack.word(self.registers.sp).is_none();
+        // A handler on a stack of its own has interrupted what ran on another one.
+        Err(if elsewhere { End::OtherStack } else { end })
+    }
+
+    /// The caller where no rows hold.
+    fn caller_by_other_means(
+        &mut self,
+        error: UnwindError,
+        frames: &[Frame],
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<(FrameAddress, Source)> {
+        let (within, at, registers) = ((self.process, self.files), self.at, &mut self.registers);
+        caller_on_other_stack(within, at, frames, registers, &mut self.thread, read)
+            .or_else(|| caller_of_aligned(error, within, at, registers, read))
+            .or_else(|| caller_of_jit(error, within, at, registers, read))
+    }
+}
+
 fn walk_from(
     process: &Process,
     files: &Files,
     cache: &mut RuleCache<SLOTS>,
     (frames, most): (&mut Vec<Frame>, usize),
-    (pc, mut registers): (u64, Registers),
+    start: (u64, &Registers),
     stack: &mut impl Stack,
 ) -> End {
     let most = frames.len() + most.min(MAX_FRAMES);
-    let (mut at, mut source) = (FrameAddress::InstructionPointer(pc), Source::Topmost);
-    let (mut fresh, mut last) = (true, Last::default());
-    let (mut trail, mut steps, mut looked_for) = (Trail::new(pc, registers), 0, false);
-    let (mut guessed, mut thread) = (false, Thread { base: stack.thread(), last: None });
-    // The frame whose caller was guessed, and must be behind a call.
-    let mut doubted = None;
     let in_kernel = matches!(frames.last(), Some(Frame { place: Place::Kernel(_), .. }));
+    let (mut walk, mut last) = (Walk::new((process, files), start, stack.thread()), Last::default());
     while frames.len() < most {
-        if fresh {
-            let mut place = process.place_after(&mut last, at.lookup_address());
-            if let Some(callee) = doubted.take()
-                && !is_plausible_at(process, files, at, place)
-            {
-                return no_rows(process, files, callee);
-            }
-            if let Place::Anonymous(pid, _) = place
-                && let Some(method) = interpreted((process, files), at, pid, &registers, stack)
-            {
-                place = Place::Anonymous(pid, method);
-            }
-            let returns = matches!(at, FrameAddress::ReturnAddress(_));
-            frames.push(Frame { address: at.address(), place, returns, source: Some(source) });
+        let at = walk.at;
+        let mut place = process.place_after(&mut last, at.lookup_address());
+        if let Some(callee) = walk.doubted.take()
+            && !is_plausible_at(process, files, at, place)
+        {
+            return no_rows(process, files, callee);
         }
-        let mut read =
-            |address: u64| stack.word(address).or_else(|| code_word(process, files, address)).ok_or(());
-        let returning = if steps == 0 && in_kernel {
-            end_of_handler(process, pc, &mut registers, &mut read)
-        } else {
+        if let Place::Anonymous(pid, _) = place
+            && let Some(method) = interpreted((process, files), at, pid, &walk.registers, stack)
+        {
+            place = Place::Anonymous(pid, method);
+        }
+        let returns = matches!(at, FrameAddress::ReturnAddress(_));
+        frames.push(Frame { address: at.address(), place, returns, source: Some(walk.source) });
+        // Rows do not know that a thread may be at the end of a handler in the kernel.
+        let known = if walk.steps == 0 && in_kernel {
             None
+        } else {
+            let mut read = |address: u64| stack.word(address).ok_or(());
+            process.unwinder().unwind_known(at, &mut walk.registers, cache, &mut read)
         };
-        let stepped = match returning {
-            Some(frame) => Ok(Some(frame)),
-            None => step(process, files, at, &mut registers, cache, &mut read),
-        };
-        match stepped {
-            Ok(Some(frame)) => {
-                guessed |= is_guess(frame.source);
-                doubted = guessed.then_some(at);
-                (at, source, fresh, looked_for) = (frame.address, frame.source, true, false);
-                steps += 1;
-            }
-            Ok(None) => return end_of_stack(process, files, at, guessed),
-            Err(UnwindError::Register { register }) if steps > 0 && !looked_for => {
-                let within = (process, files);
-                match trail.value_after(within, cache, steps, register, &mut read) {
-                    Some(value) => registers.set(process.unwinder().abi(), register, value),
-                    None => return End::Register,
+        match known {
+            Some(caller) => walk.follow(caller),
+            None => {
+                if let Err(end) = walk.step(cache, stack, frames, in_kernel) {
+                    return end;
                 }
-                (fresh, looked_for) = (false, true);
-            }
-            Err(error @ UnwindError::Memory { address: missing }) if steps == 0 => {
-                let caller = step_without(missing, (process, files), pc, &mut registers, cache, &mut read);
-                let Some(caller) = caller.filter(|caller| is_plausible(process, files, *caller)) else {
-                    return end_of(error, files, process, at, stack);
-                };
-                // An old word of the stack may have led here, so callers are checked from here on.
-                (guessed, steps) = (true, 1);
-                (at, source, fresh, looked_for) = (caller, Source::EhFrame, true, false);
-            }
-            Err(error) => {
-                let within = (process, files);
-                let found = caller_on_other_stack(within, at, frames, &mut registers, &mut thread, &mut read)
-                    .or_else(|| caller_of_aligned(error, within, at, &mut registers, &mut read))
-                    .or_else(|| caller_of_jit(error, within, at, &mut registers, &mut read));
-                let Some((caller, by)) = found else {
-                    let end = end_of(error, files, process, at, stack);
-                    let interrupted = steps > 0 && matches!(at, FrameAddress::InstructionPointer(_));
-                    let elsewhere = interrupted && end == End::Memory && stack.word(registers.sp).is_none();
-                    // A handler on a stack of its own has interrupted what ran on another one.
-                    return if elsewhere { End::OtherStack } else { end };
-                };
-                guessed = true;
-                (at, source, fresh, looked_for) = (caller, by, true, false);
-                steps += 1;
             }
         }
     }

@@ -267,7 +267,7 @@ impl Recording {
         self.places.iter().enumerate().map(move |(number, place)| {
             if let Some(next) = self.places.get(number + 1) {
                 let (bytes, offset) = self.bytes_of(next);
-                fetch_ahead(bytes.get(offset..).unwrap_or_default(), next.wanted());
+                fetch_ahead(bytes, offset..offset.saturating_add(next.wanted()));
             }
             let (bytes, offset) = self.bytes_of(place);
             let Some((record, _)) = record_at(endian, bytes, offset) else { return (0, None) };
