@@ -174,8 +174,8 @@ pub(crate) fn word(bytes: [u8; 8], endian: Endian) -> u64 {
     }
 }
 
-/// Makes the processor fetch a range of bytes, of which some may not exist, and which will be read soon. A walk
-/// reads a copy of a stack once, and each word leads to the next, so without this it mostly waits for memory.
+/// Makes the processor fetch a range of bytes that will be read soon; some may not exist. A walk reads a copy
+/// of a stack once, and each word leads to the next, so without this it mostly waits for memory.
 #[inline]
 pub(crate) fn fetch_ahead(bytes: &[u8], range: Range<usize>) {
     const LINE: usize = 64;
