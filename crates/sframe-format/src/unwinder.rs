@@ -206,7 +206,7 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         }
     }
 
-    /// The step of [`Unwinder::unwind_frame`] if the cache has the rules of the frame, and they fit a word and
+    /// The step of [`Unwinder::unwind_frame`] if the cache has the rules of the frame, they fit a word, and
     /// lead to a caller. Nearly all steps are such, and a loop over frames needs no more in line. `None`:
     /// `unwind_frame` says what there is; the registers are unchanged.
     #[inline(always)]
