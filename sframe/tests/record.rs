@@ -170,6 +170,37 @@ fn code_that_gdb_is_told_of_has_names_and_frames() {
     }
 }
 
+/// The stack goes on behind a frame that is larger than the copy of it. Such stacks are unwound in user
+/// space, since the program in the kernel does not know the made code, but it says what is behind the frame.
+#[test]
+fn a_frame_that_is_larger_than_the_copy_is_left_by_its_frame_pointer() {
+    let folder = tempfile::tempdir().unwrap();
+    let built = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (program, object) = (built("program"), built("made.o"));
+    let source = |name: &str| format!("{}/tests/jit/{name}", env!("CARGO_MANIFEST_DIR"));
+    let gcc = |words: &[&str]| assert!(Command::new("gcc").args(words).status().unwrap().success());
+    gcc(&["-O2", "-DROOM=200000", "-fno-omit-frame-pointer", "-o", &program, &source("main.c")]);
+    gcc(&["-O2", "-fomit-frame-pointer", "-ffixed-rbp", "-c", "-o", &object, &source("made.c")]);
+    let Some(recorded) = record(&["--bpf", "--", &program, &object]) else { return };
+    assert_eq!(recorded.status, Some(0), "{}", recorded.said);
+    let names = |sample: &Value| {
+        let frames = sample["frames"].as_array().unwrap().iter();
+        frames.map(|frame| frame["function"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let stacks = recorded.samples.iter().filter(|sample| sample["process"] == "program").map(names);
+    let made: Vec<Vec<String>> = stacks.filter(|names| names.iter().any(|name| name == "made")).collect();
+    let whole = made.iter().filter(|names| {
+        let place = names.iter().position(|name| name == "made").unwrap_or(0);
+        names.get(place + 1).is_some_and(|caller| caller == "main")
+            && names.last().is_some_and(|name| name == "_start")
+    });
+    let (whole, all) = (whole.count(), made.len());
+    // The kernel leaves made code by its frame pointer until it is told that the process describes it.
+    let in_kernel = recorded.statistics["in_kernel"].as_u64().unwrap_or_default() as usize;
+    assert!(whole > 0 && (whole + in_kernel) * 100 >= all * 98, "{whole} of {all}: {}", recorded.said);
+    assert!(whole * 2 > all, "{whole} of {all}: {}", recorded.said);
+}
+
 /// A program with a heap of code as Java's virtual machine keeps it. Its compiled methods use the frame
 /// pointer for a value, and an adapter moves the stack pointer between one of them and the interpreter.
 #[test]

@@ -20,7 +20,7 @@ pub struct Arguments {
     check: bool,
 }
 
-const SOURCES: [&str; 2] = ["compact.h", "unwind.bpf.c"];
+const SOURCES: [&str; 4] = ["compact.h", "outer.h", "unwind.bpf.c", "unwind.h"];
 /// The kernel needs BTF for programs with callbacks, and the compiler only writes BTF with debug information.
 const FLAGS: [&str; 9] =
     ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-c"];

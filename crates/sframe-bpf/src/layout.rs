@@ -1,4 +1,4 @@
-//! The structures that the BPF program and this crate share (`unwind.bpf.c`, `compact.h`).
+//! The structures that the BPF program and this crate share (`unwind.h`, `compact.h`).
 
 use aya::Pod;
 use sframe_format::CompactTable;

@@ -6,7 +6,8 @@
 //! The BPF program of `examples/bpf` runs when perf events take samples. It needs the compact table of every
 //! file (`COMPACT.md` of `sframe-format`), and which process has mapped which file where. This crate puts
 //! both into the program's maps, and returns the stacks that the program writes to its ring. If the program
-//! cannot unwind a stack, the event takes its usual sample, with registers and a copy of the stack.
+//! cannot unwind a stack, the event takes its usual sample, with registers and a copy of the stack, and the
+//! program adds what lies far out in a larger one ([`OuterStack`]).
 //!
 //! | module | contents |
 //! |---|---|
@@ -26,13 +27,13 @@ mod ring;
 mod slices;
 mod tables;
 
-use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::{PerfEvent, ProgramError};
 use aya::util::nr_cpus;
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use layout::{BehindCall, Counts, Namespace};
 pub use layout::{End, Range, WayBack};
-pub use ring::{Sample, Stacks};
+pub use ring::{OuterStack, Sample, Stacks};
 use sframe_format::CompactTable;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -47,6 +48,8 @@ pub struct Kernel {
     ranges: ranges::Ranges,
     ways_back: HashMap<MapData, BehindCall, WayBack>,
     counts: PerCpuArray<MapData, Counts>,
+    /// Bytes of the stack that samples copy; `struct settings` in C.
+    settings: Array<MapData, u32>,
 }
 
 /// How long the program has run.
@@ -95,8 +98,18 @@ impl Kernel {
         );
         let ways_back = take("ways_back")?.try_into().map_err(damaged)?;
         let counts = take("counts")?.try_into().map_err(damaged)?;
+        let settings = take("settings")?.try_into().map_err(damaged)?;
         let ring: RingBuf<MapData> = take("ring")?.try_into().map_err(damaged)?;
-        Ok((Self { ebpf, tables, ranges, ways_back, counts }, Stacks::new(ring)))
+        Ok((Self { ebpf, tables, ranges, ways_back, counts, settings }, Stacks::new(ring)))
+    }
+
+    /// Says how many bytes of the stack the events' own samples copy, so that the program adds a part of
+    /// larger stacks. Before, it adds none.
+    ///
+    /// # Errors
+    /// The kernel reports an error.
+    pub fn set_copied(&mut self, bytes: u32) -> Result<(), String> {
+        self.settings.set(0, bytes, 0).map_err(|error| error.to_string())
     }
 
     /// Runs the program for samples of a perf event, also for events that other threads inherit from it

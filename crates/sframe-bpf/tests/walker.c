@@ -20,6 +20,8 @@ struct input {
 	u64 thread; /* the base of its own data */
 	u64 ranges; /* of the process, or IGNORED */
 	u64 ended; /* whether the thread has no memory any more */
+	u64 copied; /* bytes of the stack that the event copies */
+	u64 hole; /* a page that is not there */
 	struct behind_call behind;
 	struct way_back way;
 };
@@ -30,6 +32,7 @@ struct outcome {
 	u64 most_reads, most_loads; /* of one step */
 	u64 all_reads, all_loads;
 	u64 ring; /* bytes that went to the ring */
+	u64 outer, outer_bytes; /* the part of the stack that went there */
 	u64 samples; /* whether the event makes a sample of its own */
 	u64 innermost[8];
 };
@@ -37,6 +40,7 @@ struct outcome {
 static struct input input;
 static struct outcome outcome;
 static struct walk the_walk;
+static struct settings the_settings;
 static struct counts the_counts;
 static struct process the_process;
 static struct task_struct the_task;
@@ -61,6 +65,8 @@ static void *lookup(void *map, const void *key)
 		return number ? 0 : &the_walk;
 	if (map == &kept_rows)
 		return number ? 0 : &the_rows;
+	if (map == &settings)
+		return number ? 0 : &the_settings;
 	if (map == &counts)
 		return number ? 0 : &the_counts;
 	if (map == &processes)
@@ -90,6 +96,8 @@ static long probe_read_user(void *to, u32 size, const void *from)
 	reads++;
 	outcome.all_reads++;
 	memset(to, 0, size);
+	if ((u64)from + size > input.hole && (u64)from < input.hole + MEMORY_PAGE)
+		return -14;
 	if (offset >= pages_bytes || size > pages_bytes - offset || (input.fails && outcome.all_reads % input.fails == 0))
 		return -14;
 	memcpy(to, pages + offset, size);
@@ -122,12 +130,21 @@ static long loop(u32 rounds, void *callback, void *context, u64 flags)
 static long ringbuf_output(void *map, void *data, u64 size, u64 flags)
 {
 	u8 *copy = malloc(size);
+	struct outer *outer = (struct outer *)copy;
 
-	if (map != &ring || flags != BPF_RB_NO_WAKEUP || size > sizeof(struct sample) || !copy)
+	if (map != &ring || flags != BPF_RB_NO_WAKEUP || !copy ||
+	    size > (data == &the_walk.outer ? sizeof(struct outer) : sizeof(struct sample)))
 		fail("writes more than a sample to the ring");
 	memcpy(copy, data, size);
+	if (data == &the_walk.outer) {
+		outcome.outer = outer->address;
+		outcome.outer_bytes = size - (sizeof(*outer) - sizeof(outer->bytes));
+		if (memcmp(outer->bytes, pages + (outer->address - pages_at), outcome.outer_bytes))
+			fail("writes another part of the stack");
+	} else {
+		outcome.ring = size;
+	}
 	free(copy);
-	outcome.ring = size;
 	return 0;
 }
 
@@ -210,6 +227,7 @@ int main(void)
 		/* The table is another one. */
 		memset(&the_rows, 0, sizeof(the_rows));
 		the_process.count = input.ranges;
+		the_settings.copied = input.copied;
 		the_walk.sample.end = NO_PROCESS;
 		outcome.samples = unwind(&context);
 		outcome.end = the_walk.sample.end;

@@ -12,6 +12,8 @@ use std::path::PathBuf;
 
 /// The most frames of a stack, and the bytes of `struct sample` before its frames.
 const MAX_FRAMES: u64 = 1024;
+/// The most links of a chain of frame pointers.
+const MAX_LINKS: u64 = 256;
 const HEADER: u64 = 40;
 /// Reads of memory in one step: the words of a way back to another stack and the one to subtract, return
 /// address and frame pointer, and the code in front of the return address.
@@ -45,6 +47,10 @@ struct Sample {
     thread: u64,
     ranges: u64,
     ended: bool,
+    /// Bytes of the stack that the event copies.
+    copied: u64,
+    /// A page that is not there.
+    hole: u64,
     way: WayBack,
     /// Code from here on was made by the process.
     made: u64,
@@ -65,6 +71,8 @@ impl Sample {
             thread: 0,
             ranges: 1,
             ended: false,
+            copied: 0,
+            hole: 0,
             way: WayBack::default(),
             made: u64::MAX,
         }
@@ -88,7 +96,8 @@ impl Sample {
             to.extend([range.file, range.pid].iter().flat_map(|word| word.to_ne_bytes()));
         }
         to.extend(words(&[self.stack, self.words.len() as u64, self.fails, self.kernel_frames]));
-        to.extend(words(&[self.thread, self.ranges, self.ended.into(), SWITCHED + 5]));
+        to.extend(words(&[self.thread, self.ranges, self.ended.into()]));
+        to.extend(words(&[self.copied, self.hole, SWITCHED + 5]));
         to.extend([FILE, 0].iter().flat_map(|word| word.to_ne_bytes()));
         let WayBack { from, flags, count, words: way, minus, cfa, fp, pc, below } = self.way;
         let numbers = [from, flags, count].into_iter().map(u32::cast_signed).chain(way);
@@ -106,6 +115,8 @@ struct Outcome {
     all_reads: u64,
     all_loads: u64,
     ring: u64,
+    /// The part of the stack that went to the ring: its address and size.
+    outer: (u64, u64),
     samples: bool,
     innermost: [u64; 8],
 }
@@ -126,17 +137,18 @@ impl Program {
         let mut input = Vec::new();
         samples.iter().for_each(|sample| sample.write(&mut input));
         let words = common::run(&self.path, input);
-        let outcomes = words.as_chunks::<17>().0;
+        let outcomes = words.as_chunks::<19>().0;
         assert_eq!(outcomes.len(), samples.len());
-        let outcome = |words: &[u64; 17]| {
-            let &[end, frames, steps, reads, loads, all_reads, all_loads, ring, samples, ref innermost @ ..] =
-                words;
-            assert!(frames <= MAX_FRAMES && steps <= MAX_FRAMES, "{frames} frames in {steps} steps");
+        let outcome = |words: &[u64; 19]| {
+            let &[end, frames, steps, reads, loads, all_reads, all_loads, ring, rest @ ..] = words;
+            let [outer, outer_bytes, samples, innermost @ ..] = rest;
+            let links = if ring > 0 { 0 } else { MAX_LINKS };
+            assert!(frames <= MAX_FRAMES && steps <= MAX_FRAMES + links, "{frames} frames in {steps} steps");
             assert!(reads <= MAX_READS && loads <= MAX_LOADS, "{reads} reads, {loads} loads");
             let end = End::ALL[end as usize];
             assert_eq!(ring > 0, end <= End::TooDeep, "whole stacks go to the ring");
-            let (samples, innermost) = (samples > 0, *innermost);
-            Outcome { end, frames, all_reads, all_loads, ring, samples, innermost }
+            let (samples, outer) = (samples > 0, (outer, outer_bytes));
+            Outcome { end, frames, all_reads, all_loads, ring, outer, samples, innermost }
         };
         outcomes.iter().map(outcome).collect()
     }
@@ -445,6 +457,75 @@ fn nothing_is_written_of_a_process_that_nobody_asked_for() {
     let written: Vec<_> = outcomes.iter().map(|one| (one.end, one.ring > 0, one.samples)).collect();
     let (root, none) = ((End::Root, true, false), (End::NoProcess, false, false));
     assert_eq!(written, [root, none, (End::NoMapping, false, true)]);
+}
+
+/// Nothing describes the innermost code, and a frame further out is larger than the copy of the stack, or has
+/// a page that nobody has written to. What lies behind it goes to the ring, if frame pointers lead there.
+#[test]
+fn what_lies_behind_a_large_frame_goes_to_the_ring() {
+    const PAGE: u64 = 4096;
+    const COPIED: u64 = 2 * PAGE;
+    let (bytes, table) = sound();
+    // Frame pointers at words 2, 10 and 2,000, and further out.
+    let chain = |last: u64| {
+        let mut words = vec![1; 4096];
+        for (at, to) in [(2, 10), (10, 2000), (2000, last), (last as usize, 0)] {
+            words[at] = if to == 0 { 0 } else { STACK + 8 * to };
+        }
+        Sample::new(&bytes, table, STACK, words).at(0x10, STACK, STACK + 16)
+    };
+    let with = |copied: u64, sample: Sample| Sample { copied, ..sample };
+    let odd = |mut sample: Sample| {
+        sample.words[10] += 4;
+        sample
+    };
+    let samples = [
+        with(COPIED, chain(3000)),
+        // All of the chain is in the copy, and none of it.
+        with(8 * 4096, chain(3000)),
+        with(0, chain(3000)),
+        // The second word of the last frame is not.
+        with(8 * 2001, chain(3000)),
+        // The next page is not there.
+        with(8 * 2100, chain(4000)),
+        // These are no frame pointers.
+        with(COPIED, odd(chain(3000))),
+        with(COPIED, chain(3000)).at(0x10, STACK, STACK - 8),
+        with(COPIED, chain(3000)).at(0x10, STACK, STACK + 20),
+        with(COPIED, chain(3000)).at(0x10, STACK, STACK + 8 * 5000),
+        with(COPIED, chain(3000)).at(0x10, STACK, STACK + (1 << 30)),
+        // A page between the links is not there, or one of the innermost frame, or none.
+        Sample { hole: STACK + PAGE, ..with(8 * 4096, chain(3000)) },
+        Sample { hole: STACK + PAGE, ..with(8 * 4096, chain(3000)).at(0x10, STACK, STACK + 8 * 2000) },
+        Sample { hole: STACK + 7 * PAGE, ..with(8 * 4096, chain(3000)) },
+        // The innermost frame is the large one.
+        with(COPIED, chain(3000)).at(0x10, STACK, STACK + 8 * 2000),
+    ];
+    let outcomes = Program::new().walk(&samples);
+    let found: Vec<(u64, u64)> = outcomes.iter().map(|outcome| outcome.outer).collect();
+    let behind = |word: u64, bytes| (STACK + 8 * word, bytes);
+    let rest = |word: u64| PAGE - 8 * word % PAGE;
+    assert_eq!(
+        found,
+        [
+            behind(2000, rest(2000) + PAGE),
+            (0, 0),
+            (0, 0),
+            behind(2000, rest(2000) + PAGE),
+            behind(4000, rest(4000)),
+            (0, 0),
+            (0, 0),
+            (0, 0),
+            (0, 0),
+            (0, 0),
+            behind(2000, rest(2000) + PAGE),
+            behind(2000, rest(2000) + PAGE),
+            (0, 0),
+            behind(2000, rest(2000) + PAGE),
+        ],
+        "{outcomes:#x?}"
+    );
+    assert!(outcomes.iter().all(|outcome| outcome.samples && outcome.ring == 0));
 }
 
 #[test]

@@ -148,6 +148,7 @@ mod sections;
 pub mod session;
 mod shelf;
 pub mod snapshot;
+mod stack_memory;
 pub mod statistics;
 mod step;
 mod symbols;

@@ -7,6 +7,7 @@
 //! Such a sample waits for its second part.
 
 mod in_kernel;
+mod outer;
 
 use crate::bytes::Bytes;
 use crate::event::{Chain, Event, Mapped, Moment, Sample, User};
@@ -17,11 +18,14 @@ use crate::present;
 use crate::process::{Place, Process, Processes};
 use crate::registers::{Number, dwarf_number};
 use crate::snapshot::{Snapshot, Thread};
+use crate::stack_memory::{Copied, Saved};
 use crate::statistics::{End, Statistics};
 pub use crate::walk::Frame;
-use crate::walk::{Copied, SLOTS, Saved, most_frames, walk};
+use crate::walk::{SLOTS, most_frames, walk};
 use hashbrown::HashMap;
 pub use in_kernel::{Described, Former};
+pub(crate) use outer::APART;
+use outer::Outers;
 use sframe_format::{Abi, Module, Registers, RuleCache, Source};
 use std::io;
 use std::ops::Range;
@@ -115,6 +119,8 @@ pub struct Session {
     off: HashMap<u32, (Waiting, End)>,
     /// The latest time of a sample or a switch.
     latest: u64,
+    /// Parts of stacks that samples to come do not copy.
+    outers: Outers,
     kernel: Option<Reference>,
     started: Instant,
     /// Hits and misses of the cache, and the time spent reading, that statistics were taken of.
@@ -138,6 +144,7 @@ impl Session {
             off_cpu: None,
             off: HashMap::new(),
             latest: 0,
+            outers: Outers::default(),
             kernel: None,
             started: Instant::now(),
             counted: Default::default(),
@@ -220,7 +227,7 @@ impl Session {
         self.statistics = Statistics::default();
         self.waiting.clear();
         self.waiting_count = 0;
-        (self.off, self.latest) = (HashMap::new(), 0);
+        (self.off, self.latest, self.outers) = (HashMap::new(), 0, Outers::default());
         self.started = Instant::now();
     }
 
@@ -297,7 +304,7 @@ impl Session {
                 // The unwound user frames replace those of the call chain.
                 self.frames.retain(|frame| matches!(frame.place, Place::Kernel(_)));
                 let started = self.measure.then(|| (Instant::now(), self.files.reading()));
-                let end = self.unwind(sample.pid, user);
+                let end = self.unwind(sample, user);
                 if let Some((started, reading)) = started {
                     let read = self.files.reading() - reading;
                     self.statistics.unwinding += started.elapsed().saturating_sub(read);
@@ -328,6 +335,11 @@ impl Session {
             return;
         }
         self.frames = self.pass_on(unwound, end, take);
+    }
+
+    /// Adds a part of a stack that is larger than samples copy. The sample follows.
+    pub fn add_outer(&mut self, part: &sframe_bpf::OuterStack<'_>) {
+        self.outers.add(part);
     }
 
     /// Whether a sample was taken while the kernel makes a process execute another program. Its user part is
@@ -496,7 +508,7 @@ impl Session {
     }
 
     /// Unwinds the user part.
-    fn unwind(&mut self, pid: u32, user: &User<'_>) -> End {
+    fn unwind(&mut self, sample: &Sample<'_>, user: &User<'_>) -> End {
         let abi = self.abi;
         let mut registers = Registers::new(0, 0, None);
         let mut pc = None;
@@ -508,9 +520,15 @@ impl Session {
             }
         }
         let Some(pc) = pc else { return End::NoRegisters };
-        let process = self.processes.get(pid);
+        let process = self.processes.get(sample.pid);
         let mut copied = Copied::new(user.stack, user.base.unwrap_or(registers.sp), abi.endian());
-        let frames = (&mut self.frames, most_frames(user.stack.len()));
+        let outer = self.outers.take(sample.tid, sample.time);
+        let mut size = user.stack.len();
+        if let Some(outer) = &outer {
+            copied = copied.with_outer(outer.address, &outer.bytes);
+            size += outer.bytes.len();
+        }
+        let frames = (&mut self.frames, most_frames(size));
         walk(process, &self.files, &mut self.cache, frames, (pc, &registers), &mut copied)
     }
 

@@ -1,33 +1,26 @@
 //! Walks one stack, with the registers and the copy of the stack's top.
 
-use crate::bytes::{fetch_ahead, word};
 use crate::code::switch::{Switch, Thread};
 use crate::extents::{LAST_OF_THREAD, SCHEDULER};
 use crate::files::{FileId, Files};
-use crate::memory::Memory;
 use crate::process::{Last, Place, Process};
 use crate::red_zone::step_without;
 use crate::saved::Trail;
+use crate::stack_memory::Stack;
 use crate::statistics::End;
 pub use crate::step::SLOTS;
 use crate::step::step;
 use sframe_format::signal::interrupted_at;
-use sframe_format::{
-    Abi, Endian, FrameAddress, Registers, RuleCache, Rules, Source, StackFrame, UnwindError,
-};
+use sframe_format::{Abi, FrameAddress, Registers, RuleCache, Rules, Source, StackFrame, UnwindError};
 
 /// The largest number of frames of a stack. A walk in circles ends here.
 const MAX_FRAMES: usize = 100_000;
-/// An address that is less than this many bytes above the stack pointer counts as an address in the stack.
-const MAX_STACK_SIZE: u64 = 1 << 30;
 /// The code of a program's entry has fewer bytes than this.
 const MAX_ENTRY_SIZE: u64 = 128;
 /// Functions in which a new thread starts, with 0 for its return address.
 const THREAD_STARTS: [&[u8]; 4] = [b"clone", b"__clone", b"clone3", b"__clone3"];
 /// Functions of Go that go on on a thread's own stack, call a function there, and return to the goroutine.
 const SWITCHES: [&[u8]; 3] = [b"runtime.systemstack", b"runtime.asmcgocall", b"runtime.cgocallback"];
-/// Bytes of the stack to fetch ahead of the walk. They contain some frames.
-const AHEAD: usize = 2048;
 
 /// A frame of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,84 +33,6 @@ pub struct Frame {
     pub returns: bool,
     /// How it was found. `None`: it was recorded.
     pub source: Option<Source>,
-}
-
-/// The memory that a walk reads.
-pub trait Stack {
-    /// The word at an address; `None` if it is not known.
-    fn word(&mut self, address: u64) -> Option<u64>;
-
-    /// Why the word at an address is not known.
-    fn lacks(&self, address: u64) -> End;
-
-    /// The base of the thread's own data, if it is known.
-    fn thread(&self) -> Option<u64> {
-        None
-    }
-}
-
-/// A copy of the top of a stack, as samples have it.
-pub struct Copied<'a> {
-    bytes: &'a [u8],
-    /// The address of the first byte.
-    start: u64,
-    endian: Endian,
-    /// How many bytes were fetched ahead.
-    fetched: usize,
-}
-
-impl<'a> Copied<'a> {
-    /// The bytes from the address `start` on.
-    pub fn new(bytes: &'a [u8], start: u64, endian: Endian) -> Self {
-        Self { bytes, start, endian, fetched: 0 }
-    }
-}
-
-impl Stack for Copied<'_> {
-    #[inline(always)]
-    fn word(&mut self, address: u64) -> Option<u64> {
-        let offset = usize::try_from(address.wrapping_sub(self.start)).unwrap_or(usize::MAX);
-        if offset < self.bytes.len() && offset + AHEAD / 2 > self.fetched {
-            fetch_ahead(self.bytes, self.fetched.max(offset)..offset + AHEAD);
-            self.fetched = offset + AHEAD;
-        }
-        let bytes = self.bytes.get(offset..)?.first_chunk()?;
-        Some(word(*bytes, self.endian))
-    }
-
-    fn lacks(&self, address: u64) -> End {
-        let above = address.wrapping_sub(self.start);
-        // The word may be the one that the copy's end cuts through.
-        if above < MAX_STACK_SIZE && above.saturating_add(8) > self.bytes.len() as u64 {
-            End::CopyEnded
-        } else {
-            End::Memory
-        }
-    }
-}
-
-/// All the memory of a process, or what was saved of it.
-pub struct Saved<'a> {
-    /// The memory.
-    pub memory: &'a Memory,
-    /// Its byte order.
-    pub endian: Endian,
-    /// The base of the thread's own data, if it is known.
-    pub thread: Option<u64>,
-}
-
-impl Stack for Saved<'_> {
-    fn word(&mut self, address: u64) -> Option<u64> {
-        self.memory.word(self.endian, address)
-    }
-
-    fn lacks(&self, _: u64) -> End {
-        End::Memory
-    }
-
-    fn thread(&self) -> Option<u64> {
-        self.thread
-    }
 }
 
 /// The most frames that stacks of so many bytes together can have: every frame except the topmost ones has a

@@ -40,7 +40,11 @@ int main(int count, char **words)
 	const char *names = object + sections[header->e_shstrndx].sh_offset;
 	char *code = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	unsigned long (*made)(unsigned long, unsigned long (*)(unsigned long));
+#ifdef ROOM
+	volatile char room[ROOM]; /* Copies of the stack end in it. */
 
+	room[0] = 1;
+#endif
 	for (int i = 0; size && i < header->e_shnum; i++) {
 		if (strcmp(names + sections[i].sh_name, ".text"))
 			continue;

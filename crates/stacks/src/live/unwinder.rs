@@ -8,12 +8,13 @@ use super::kernel::InKernel;
 use super::members::Members;
 use super::ring;
 use crate::event::{Event, Layout, Record, read};
-use crate::session::{Described, Session, Stack};
-use sframe_bpf::Sample;
+use crate::session::{APART, Described, Session, Stack};
+use sframe_bpf::{OuterStack, Sample};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The type of a record with a stack from the BPF program. The kernel's own types are small numbers.
+/// The type of a record of the BPF program: a stack, or a part of one. The kernel's own types are small
+/// numbers.
 pub const UNWOUND: u32 = u32::MAX;
 
 /// What a record has told of a process.
@@ -104,7 +105,11 @@ impl Unwinder {
         for range in ring::records(&bytes) {
             let Some(record) = parse(&bytes[range.clone()]) else { continue };
             let time = match record.kind {
-                UNWOUND => Sample::time(record.body),
+                // It comes before its sample.
+                UNWOUND => match OuterStack::read(record.body) {
+                    Some(outer) => Some(outer.time.saturating_sub(APART)),
+                    None => Sample::time(record.body),
+                },
                 _ => self.layout.time(&record),
             };
             let time = time.unwrap_or(latest);
@@ -179,6 +184,11 @@ impl Unwinder {
                 {
                     in_kernel.describes(sample.pid);
                 }
+            }
+            if let Some(outer) = OuterStack::read(record.body)
+                && self.members.contains(outer.pid)
+            {
+                session.add_outer(&outer);
             }
             return Told::Other;
         }
