@@ -142,17 +142,25 @@ fn the_functions_that_run_now_are_shown() {
     assert!(!shown.contains('\x1b') && shown.lines().any(|line| line.contains("%  ")), "{shown}");
 }
 
+/// A program that keeps frame pointers, and an object that it loads by itself and tells gdb of. In the
+/// object's code, the frame pointer is that of its caller.
+fn program_with_made_code(folder: &Path, options: &[&str]) -> [String; 2] {
+    let paths = ["program", "made.o"].map(|name| folder.join(name).to_str().unwrap().to_owned());
+    let source = |name: &str| format!("{}/tests/jit/{name}", env!("CARGO_MANIFEST_DIR"));
+    let gcc = |words: &[&str], path: &String| {
+        let status = Command::new("gcc").args(words).args(["-O2", "-o", path]).status();
+        assert!(status.unwrap().success());
+    };
+    gcc(&[&["-fno-omit-frame-pointer", &source("main.c")], options].concat(), &paths[0]);
+    gcc(&["-fomit-frame-pointer", "-ffixed-rbp", "-c", &source("made.c")], &paths[1]);
+    paths
+}
+
 /// The program has loaded an object file by itself, and told gdb of it.
 #[test]
 fn code_that_gdb_is_told_of_has_names_and_frames() {
     let folder = tempfile::tempdir().unwrap();
-    let built = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (program, object) = (built("program"), built("made.o"));
-    let source = |name: &str| format!("{}/tests/jit/{name}", env!("CARGO_MANIFEST_DIR"));
-    let gcc = |words: &[&str]| assert!(Command::new("gcc").args(words).status().unwrap().success());
-    // A frame pointer is there, but of the caller of made code.
-    gcc(&["-O2", "-fno-omit-frame-pointer", "-o", &program, &source("main.c")]);
-    gcc(&["-O2", "-fomit-frame-pointer", "-ffixed-rbp", "-c", "-o", &object, &source("made.c")]);
+    let [program, object] = program_with_made_code(folder.path(), &[]);
     for options in [&["--", &program, &object][..], &["--bpf", "--", &program, &object]] {
         let Some(recorded) = record(options) else { return };
         assert_eq!(recorded.status, Some(0), "{}", recorded.said);
@@ -175,12 +183,7 @@ fn code_that_gdb_is_told_of_has_names_and_frames() {
 #[test]
 fn a_frame_that_is_larger_than_the_copy_is_left_by_its_frame_pointer() {
     let folder = tempfile::tempdir().unwrap();
-    let built = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (program, object) = (built("program"), built("made.o"));
-    let source = |name: &str| format!("{}/tests/jit/{name}", env!("CARGO_MANIFEST_DIR"));
-    let gcc = |words: &[&str]| assert!(Command::new("gcc").args(words).status().unwrap().success());
-    gcc(&["-O2", "-DROOM=200000", "-fno-omit-frame-pointer", "-o", &program, &source("main.c")]);
-    gcc(&["-O2", "-fomit-frame-pointer", "-ffixed-rbp", "-c", "-o", &object, &source("made.c")]);
+    let [program, object] = program_with_made_code(folder.path(), &["-DROOM=200000"]);
     let Some(recorded) = record(&["--bpf", "--", &program, &object]) else { return };
     assert_eq!(recorded.status, Some(0), "{}", recorded.said);
     let names = |sample: &Value| {
