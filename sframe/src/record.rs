@@ -151,8 +151,9 @@ fn warn_of_the_incomplete(recorded: &Recorded) {
     let ended = |end| recorded.statistics.ends.get(&end).copied().unwrap_or(0);
     let (samples, by_bpf) = (recorded.statistics.samples, recorded.in_kernel.is_some());
     let cut = cut_off(ended(End::CopyEnded), samples, by_bpf);
+    let missing = behind_missing_pages(ended(End::PageMissing), samples, by_bpf);
     let switched = on_other_stacks(ended(End::OtherStack), samples, by_bpf);
-    cut.iter().chain(&switched).for_each(|text| warn(text));
+    cut.iter().chain(&missing).chain(&switched).for_each(|text| warn(text));
     let coverage = &recorded.statistics.coverage;
     let Some((time, share)) = coverage.processor_time.zip(coverage.share()) else { return };
     if share < ENOUGH
@@ -176,6 +177,17 @@ fn cut_off(cut: u64, samples: u64, by_bpf: bool) -> Option<String> {
     (share >= MANY).then(|| {
         format!(
             "{:.0} % of the stacks are cut off where their copy ended: --stack-size 65528 copies more of each{whole}",
+            100.0 * share
+        )
+    })
+}
+
+/// A sentence about stacks that are cut off at a page that was not there, if these are many.
+fn behind_missing_pages(cut: u64, samples: u64, by_bpf: bool) -> Option<String> {
+    let share = cut as f64 / samples.max(1) as f64;
+    (share >= MANY && !by_bpf).then(|| {
+        format!(
+            "{:.0} % of the stacks are cut off at a page to which nobody has written yet, in a large array for example: the              kernel copies no further, and --bpf reads what is behind, as root",
             100.0 * share
         )
     })
@@ -234,7 +246,7 @@ fn progress_bar() -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
-    use super::{cut_off, on_other_stacks};
+    use super::{behind_missing_pages, cut_off, on_other_stacks};
 
     #[test]
     fn a_warning_says_what_helps_if_many_stacks_are_cut_off() {
@@ -243,6 +255,9 @@ mod tests {
         let text = cut_off(82, 100, false).unwrap();
         assert!(text.starts_with("82 % ") && text.contains("--stack-size 65528") && text.contains("--bpf"));
         assert!(!cut_off(82, 100, true).unwrap().contains("--bpf"));
+        let text = behind_missing_pages(82, 100, false).unwrap();
+        assert!(text.starts_with("82 % ") && !text.contains("--stack-size") && text.contains("--bpf"));
+        assert_eq!((behind_missing_pages(9, 100, false), behind_missing_pages(82, 100, true)), (None, None));
         assert_eq!(on_other_stacks(9, 100, false), None);
         assert!(
             on_other_stacks(12, 100, false)

@@ -178,30 +178,43 @@ fn code_that_gdb_is_told_of_has_names_and_frames() {
     }
 }
 
-/// The stack goes on behind a frame that is larger than the copy of it. Such stacks are unwound in user
-/// space, since the program in the kernel does not know the made code, but it says what is behind the frame.
+/// The stack goes on behind a frame that is larger than the copy of it, or that has a page to which nobody
+/// has written, where the kernel ends the copy. Such stacks are unwound in user space, since the program in
+/// the kernel does not know the made code, but it says what is behind the frame.
 #[test]
 fn a_frame_that_is_larger_than_the_copy_is_left_by_its_frame_pointer() {
-    let folder = tempfile::tempdir().unwrap();
-    let [program, object] = program_with_made_code(folder.path(), &["-DROOM=200000"]);
-    let Some(recorded) = record(&["--bpf", "--", &program, &object]) else { return };
-    assert_eq!(recorded.status, Some(0), "{}", recorded.said);
-    let names = |sample: &Value| {
-        let frames = sample["frames"].as_array().unwrap().iter();
-        frames.map(|frame| frame["function"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
-    };
-    let stacks = recorded.samples.iter().filter(|sample| sample["process"] == "program").map(names);
-    let made: Vec<Vec<String>> = stacks.filter(|names| names.iter().any(|name| name == "made")).collect();
-    let whole = made.iter().filter(|names| {
-        let place = names.iter().position(|name| name == "made").unwrap_or(0);
-        names.get(place + 1).is_some_and(|caller| caller == "main")
-            && names.last().is_some_and(|name| name == "_start")
-    });
-    let (whole, all) = (whole.count(), made.len());
-    // The kernel leaves made code by its frame pointer until it is told that the process describes it.
-    let in_kernel = recorded.statistics["in_kernel"].as_u64().unwrap_or_default() as usize;
-    assert!(whole > 0 && (whole + in_kernel) * 100 >= all * 98, "{whole} of {all}: {}", recorded.said);
-    assert!(whole * 2 > all, "{whole} of {all}: {}", recorded.said);
+    for room in ["-DROOM=200000", "-DROOM=20000"] {
+        let folder = tempfile::tempdir().unwrap();
+        let [program, object] = program_with_made_code(folder.path(), &[room]);
+        let Some(recorded) = record(&["--bpf", "--", &program, &object]) else { return };
+        assert_eq!(recorded.status, Some(0), "{}", recorded.said);
+        let names = |sample: &Value| {
+            let frames = sample["frames"].as_array().unwrap().iter();
+            frames.map(|frame| frame["function"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        };
+        let stacks = recorded.samples.iter().filter(|sample| sample["process"] == "program").map(names);
+        let made: Vec<Vec<String>> = stacks.filter(|names| names.iter().any(|name| name == "made")).collect();
+        let whole = made.iter().filter(|names| {
+            let place = names.iter().position(|name| name == "made").unwrap_or(0);
+            let called = names.get(place + 1).is_some_and(|caller| caller == "main");
+            called && names.last().is_some_and(|name| name == "_start")
+        });
+        let (whole, all) = (whole.count(), made.len());
+        // The kernel leaves made code by its frame pointer until it is told that the process describes it.
+        let in_kernel = recorded.statistics["in_kernel"].as_u64().unwrap_or_default() as usize;
+        assert!(
+            whole * 2 > all && (whole + in_kernel) * 100 >= all * 98,
+            "{whole} of {all}: {}",
+            recorded.said
+        );
+        let Some(copied) = record(&["--no-bpf", "--", &program, &object]) else { return };
+        let said =
+            ["the copy of the stack ended", "the copy of the stack ended at a page that was not there"];
+        let [ended, missing] = said.map(|end| copied.statistics["ends"][end].as_u64().unwrap_or_default());
+        let all = copied.of_process("program") as u64;
+        assert!(missing * 10 > all * 9 && ended == 0, "{missing} and {ended} of {all}: {}", copied.said);
+        assert!(copied.said.contains("to which nobody has written yet"), "{}", copied.said);
+    }
 }
 
 /// A program with a heap of code as Java's virtual machine keeps it. Its compiled methods use the frame

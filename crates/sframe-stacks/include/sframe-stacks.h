@@ -181,7 +181,8 @@ enum sframe_stack_end {
     SFRAME_STACK_NO_PROGRESS = 11, /* the caller's frame would not lie above */
     SFRAME_STACK_TOO_DEEP = 12,    /* more frames than the copy can hold */
     SFRAME_STACK_NARROW = 13,      /* a program of 32 bits: only its instruction is known */
-    SFRAME_STACK_NO_REGISTERS = 14 /* the sample has no registers */
+    SFRAME_STACK_NO_REGISTERS = 14, /* the sample has no registers */
+    SFRAME_STACK_PAGE_MISSING = 15 /* the copy of the stack ended at a page that was not there */
 };
 int sframe_tracker_stack_end(const sframe_tracker *tracker);
 

@@ -96,6 +96,7 @@ pub(crate) fn end_number(end: Option<End>) -> c_int {
         Some(End::TooDeep) => 12,
         Some(End::Narrow) => 13,
         Some(End::NoRegisters) => 14,
+        Some(End::PageMissing) => 15,
     }
 }
 
@@ -128,6 +129,7 @@ pub extern "C" fn sframe_stack_end_text(end: c_int) -> *const c_char {
         12 => c"more frames than the copy can hold",
         13 => c"a program of 32 bits",
         14 => c"the sample has no registers",
+        15 => c"the copy of the stack ended at a page that was not there",
         _ => c"no such end",
     };
     text.as_ptr()

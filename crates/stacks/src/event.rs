@@ -311,13 +311,16 @@ pub struct User<'data> {
     pub stack: &'data [u8],
     /// The address of the copy's first byte, if that is not the stack pointer.
     pub base: Option<u64>,
+    /// Whether the copy is shorter than it should be: the page behind it was not there. Nobody had written to
+    /// it yet, or the stack ends before.
+    pub cut_short: bool,
 }
 
 impl<'data> User<'data> {
     /// The registers whose bits are set in `mask`, as `PERF_SAMPLE_REGS_USER` gives them: in
     /// `perf_event_open`'s order and the byte order of the machine. `stack` begins at the stack pointer.
     pub fn new(wide: bool, mask: u64, values: &'data [[u8; 8]], stack: &'data [u8]) -> Self {
-        Self { wide, mask, values, stack, base: None }
+        Self { wide, mask, values, stack, base: None, cut_short: false }
     }
 
     /// The registers by their numbers in `perf_event_open`'s order.
@@ -508,6 +511,7 @@ fn sample<'data>(layout: &Layout, reader: &mut Reader<'data>, kernel: bool) -> O
             let stack = reader.take(size)?;
             let filled = usize::try_from(reader.u64()?).ok()?;
             user.stack = &stack[..filled.min(size)];
+            user.cut_short = filled < size;
         }
     }
     sample.user = (user.mask != 0).then_some(user);

@@ -521,7 +521,8 @@ impl Session {
         }
         let Some(pc) = pc else { return End::NoRegisters };
         let process = self.processes.get(sample.pid);
-        let mut copied = Copied::new(user.stack, user.base.unwrap_or(registers.sp), abi.endian());
+        let mut copied = Copied::new(user.stack, user.base.unwrap_or(registers.sp), abi.endian())
+            .cut_short(user.cut_short);
         let outer = self.outers.take(sample.tid, sample.time);
         let mut size = user.stack.len();
         if let Some(outer) = &outer {

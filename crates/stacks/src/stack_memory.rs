@@ -30,6 +30,8 @@ pub struct Copied<'a> {
     /// The address of the first byte.
     start: u64,
     endian: Endian,
+    /// Whether the page behind it was not there.
+    cut_short: bool,
     /// A part further out, with its address.
     outer: (u64, &'a [u8]),
     /// How many bytes were fetched ahead.
@@ -39,7 +41,13 @@ pub struct Copied<'a> {
 impl<'a> Copied<'a> {
     /// The bytes from the address `start` on.
     pub fn new(bytes: &'a [u8], start: u64, endian: Endian) -> Self {
-        Self { bytes, start, endian, outer: (0, &[]), fetched: 0 }
+        Self { bytes, start, endian, cut_short: false, outer: (0, &[]), fetched: 0 }
+    }
+
+    /// The same, said to be shorter than it should be, as the page behind it was not there.
+    #[must_use]
+    pub fn cut_short(self, cut_short: bool) -> Self {
+        Self { cut_short, ..self }
     }
 
     /// The same with a part of the stack further out, which begins at an address.
@@ -74,7 +82,7 @@ impl Stack for Copied<'_> {
         let above = address.wrapping_sub(self.start);
         // The word may be the one that the copy's end cuts through.
         if above < MAX_STACK_SIZE && above.saturating_add(8) > self.bytes.len() as u64 {
-            End::CopyEnded
+            if self.cut_short { End::PageMissing } else { End::CopyEnded }
         } else {
             End::Memory
         }

@@ -34,6 +34,9 @@ pub enum End {
     OtherStack,
     /// The recorder copied too little of the stack.
     CopyEnded,
+    /// The copy of the stack ends at a page that was not there: nobody had written to it yet. A large array
+    /// of a function has such pages.
+    PageMissing,
     /// The walk needs memory that was not copied.
     Memory,
     /// The walk needs the value of a register, and it is unknown.
@@ -69,6 +72,7 @@ impl End {
             Self::Unmapped => "an address in no file".into(),
             Self::OtherStack => "the program switched stacks, and the one before was not copied".into(),
             Self::CopyEnded => "the copy of the stack ended".into(),
+            Self::PageMissing => "the copy of the stack ended at a page that was not there".into(),
             Self::Memory => "memory that was not copied".into(),
             Self::Register => "a register that is not known".into(),
             Self::NoProgress => "the caller's frame does not lie above".into(),
