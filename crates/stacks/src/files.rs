@@ -549,6 +549,12 @@ impl Files {
             .is_some_and(|objects| objects.has_method(address))
     }
 
+    /// Whether one of the files is a virtual machine whose memory says how the code that it makes is left.
+    pub(crate) fn have_virtual_machine(&self, modules: &[Module<Bytes>]) -> bool {
+        let is_hotspot = |&(variable, _): &(Variable, u64)| variable == Variable::HotSpotStructs;
+        self.options.here && self.variables_of(modules).iter().any(is_hotspot)
+    }
+
     /// Where files have variables that lead to code.
     fn variables_of(&self, modules: &[Module<Bytes>]) -> Vec<(Variable, u64)> {
         let of = |module: &Module<Bytes>| {

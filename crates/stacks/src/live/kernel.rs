@@ -207,6 +207,10 @@ impl InKernel {
         for pid in std::mem::take(&mut self.changed) {
             match session.modules(pid) {
                 Some(modules) => {
+                    // A list for debuggers may stay empty, but this is sure to describe what it makes.
+                    if !session.made_code(pid).is_empty() && session.files().have_virtual_machine(modules) {
+                        self.describing.insert(pid);
+                    }
                     let ranges = self.ranges(session, pid, modules);
                     // After an error, the program still has the old ones.
                     if self.kernel.set_process(pid, &ranges).is_err() {
