@@ -75,8 +75,9 @@ const STORM: &str = "i=0; while [ $i -lt 1500 ]; do /bin/true; ls / >/dev/null; 
 
 /// libdw claims that it has followed these stacks to the root, because it cannot read the next return
 /// address.
-const CUT: [&str; 2] = [
+const CUT: [&str; 3] = [
     "same frames; ours ends at CopyEnded, libdw at the root",
+    "same frames; ours ends at PageMissing, libdw at the root",
     "same frames; ours ends at Memory, libdw at the root",
 ];
 /// How often the command and `perf script` run on a recording, in turns; the medians count.
