@@ -80,9 +80,7 @@ fn unwind(bytes: Bytes, settings: Settings, addresses: bool, name: &str) -> Resu
         .map(|event| event.name.clone().unwrap_or_else(|| "samples".into()))
         .collect();
     let mut take = |stack: &stacks::session::Stack<'_>| profile.add(stack);
-    for (event, record) in recording.events() {
-        session.handle(event, record.as_ref(), &mut take);
-    }
+    recording.each_event(&mut |event, record| session.handle(event, record, &mut take));
     let kernel = Kernel::of(recording.kernel_build_id(), session.kernel_reference().cloned());
     let (files, statistics) = session.finish(&mut take);
     profile.notes = statistics.coverage.notes();

@@ -122,20 +122,24 @@ pub(crate) struct Reader<'data> {
 }
 
 impl<'data> Reader<'data> {
+    #[inline]
     pub(crate) fn new(rest: &'data [u8], endian: Endian) -> Self {
         Self { rest, endian }
     }
 
+    #[inline]
     pub(crate) fn take(&mut self, count: usize) -> Option<&'data [u8]> {
         let (taken, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;
         Some(taken)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.take(N)?.first_chunk().copied()
     }
 
+    #[inline]
     pub(crate) fn u16(&mut self) -> Option<u16> {
         let bytes = self.array()?;
         Some(match self.endian {
@@ -144,6 +148,7 @@ impl<'data> Reader<'data> {
         })
     }
 
+    #[inline]
     pub(crate) fn u32(&mut self) -> Option<u32> {
         let bytes = self.array()?;
         Some(match self.endian {
@@ -152,6 +157,7 @@ impl<'data> Reader<'data> {
         })
     }
 
+    #[inline]
     pub(crate) fn u64(&mut self) -> Option<u64> {
         Some(word(self.array()?, self.endian))
     }

@@ -121,21 +121,21 @@ impl Layout {
         record.body.get(at..)?.first_chunk().map(|bytes| word(*bytes, self.endian))
     }
 
+    /// Where records have the time when they were made.
+    pub fn time_of(&self) -> TimeOf {
+        let fields = |bits: u64| 8 * (self.sample & bits).count_ones() as usize;
+        let is_there = self.sample & format::TIME != 0;
+        let behind = format::ID | format::STREAM_ID | format::CPU | format::IDENTIFIER;
+        TimeOf {
+            endian: self.endian,
+            sample: is_there.then(|| fields(format::IP | format::TID | format::IDENTIFIER)),
+            other: (is_there && self.id_all).then(|| 8 + fields(behind)),
+        }
+    }
+
     /// When a record was made. `None`: it does not say.
     pub fn time(&self, record: &Record<'_>) -> Option<u64> {
-        let sample = self.sample;
-        if sample & format::TIME == 0 {
-            return None;
-        }
-        let at = if record.kind == kind::SAMPLE {
-            let before = format::IP | format::TID;
-            let identifier = u32::from(sample & format::IDENTIFIER != 0);
-            8 * ((sample & before).count_ones() + identifier) as usize
-        } else {
-            let behind = format::ID | format::STREAM_ID | format::CPU | format::IDENTIFIER;
-            self.end_of(record, format::TIME, behind)?
-        };
-        record.body.get(at..)?.first_chunk().map(|bytes| word(*bytes, self.endian))
+        self.time_of().read(record)
     }
 
     /// Where the end of a record that is no sample has a field of 8 bytes, which the fields `behind` follow.
@@ -158,6 +158,26 @@ impl Layout {
         let behind = format::TIME | format::ID | format::STREAM_ID | format::CPU | format::IDENTIFIER;
         let at = self.end_of(record, format::TID, behind)?;
         Reader::new(record.body.get(at + 4..)?, self.endian).u32()
+    }
+}
+
+/// Where records of an event have the time when they were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeOf {
+    endian: Endian,
+    /// The offset in a sample. `None`: it has no time.
+    sample: Option<usize>,
+    /// The distance from the end of another record. `None`: it has no time.
+    other: Option<usize>,
+}
+
+impl TimeOf {
+    /// When a record was made. `None`: it does not say.
+    #[inline]
+    pub fn read(&self, record: &Record<'_>) -> Option<u64> {
+        let at =
+            if record.is_sample() { self.sample? } else { record.body.len().checked_sub(self.other?)? };
+        record.body.get(at..)?.first_chunk().map(|bytes| word(*bytes, self.endian))
     }
 }
 
@@ -325,7 +345,12 @@ impl<'data> User<'data> {
 
     /// The registers by their numbers in `perf_event_open`'s order.
     pub fn registers(&self, endian: Endian) -> impl Iterator<Item = (u32, u64)> {
-        let numbers = (0..64).filter(|number| self.mask >> number & 1 != 0);
+        let mut left = self.mask;
+        let numbers = std::iter::from_fn(move || {
+            let number = left.trailing_zeros();
+            left &= left.checked_sub(1)?;
+            Some(number)
+        });
         numbers.zip(self.values.iter().map(move |bytes| word(*bytes, endian)))
     }
 }
@@ -373,6 +398,9 @@ pub fn read<'data>(layout: &Layout, record: &Record<'data>) -> Option<Event<'dat
             })
         }
         kind::MMAP2 => {
+            // All fields but the last have one size, so one check is enough.
+            let (fields, path) = record.body.split_first_chunk::<64>()?;
+            let mut reader = Reader::new(fields, layout.endian);
             let (pid, _tid) = (reader.u32()?, reader.u32()?);
             let (address, length, offset) = (reader.u64()?, reader.u64()?, reader.u64()?);
             let file = reader.take(24)?;
@@ -381,7 +409,7 @@ pub fn read<'data>(layout: &Layout, record: &Record<'data>) -> Option<Event<'dat
                 .flatten();
             let (protection, _flags) = (reader.u32()?, reader.u32()?);
             let executable = protection & PROT_EXEC != 0;
-            let path = reader.text();
+            let path = Reader::new(path, layout.endian).text();
             Event::Mapped(Mapped {
                 pid,
                 address,

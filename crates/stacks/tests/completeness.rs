@@ -92,9 +92,9 @@ fn threads_that_wait_are_weighed_by_how_long() {
     let recording = Recording::new(Bytes::from(writer.file())).unwrap();
     let (mut session, mut profile) = (Session::new(Abi::Amd64, Settings::default()), Profile::new(true));
     session.wait_for_switches(0);
-    for (event, record) in recording.events() {
-        session.handle(event, record.as_ref(), &mut |stack| profile.add(stack));
-    }
+    recording.each_event(&mut |event, record| {
+        session.handle(event, record, &mut |stack| profile.add(stack));
+    });
     session.finish(&mut |stack| profile.add(stack));
     assert_eq!(profile.rows.iter().map(|row| row.period).collect::<Vec<_>>(), [4000, 900]);
 }

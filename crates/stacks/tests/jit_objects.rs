@@ -89,13 +89,13 @@ fn sampled(between: &dyn Fn()) -> Vec<Sampled> {
     writer.sample(pid, 10, [STACK, 5, CODE + 2], &[], &stack);
     writer.sample(pid, 20, [STACK, 5, CODE + 2], &[], &stack);
     let recording = Recording::new(Bytes::from(writer.file())).unwrap();
-    for (event, record) in recording.events() {
+    recording.each_event(&mut |event, record| {
         let before = profile.rows.len();
-        session.handle(event, record.as_ref(), &mut |stack| profile.add(stack));
+        session.handle(event, record, &mut |stack| profile.add(stack));
         if before == 0 && profile.rows.len() == 1 {
             between();
         }
-    }
+    });
     let (files, _) = session.finish(&mut |_| {});
     let names = Names::new(&profile, &files, &Kernel::default(), false);
     let of = |row: &stacks::profile::Row| {

@@ -132,12 +132,11 @@ fn run(recording: &Recording, session: &mut Session, take: &mut dyn FnMut(&stack
     for id in &recording.build_ids {
         session.expect(&id.path, &id.id);
     }
-    for (event, record) in recording.events() {
-        if matches!(&record, Some(Event::Sample(sample)) if sample.user.is_none()) {
-            continue;
+    recording.each_event(&mut |event, record| {
+        if !matches!(record, Some(Event::Sample(sample)) if sample.user.is_none()) {
+            session.handle(event, record, take);
         }
-        session.handle(event, record.as_ref(), take);
-    }
+    });
 }
 
 /// framehop's unwinder for each process. It is made again when the process's modules have changed.
@@ -155,18 +154,16 @@ fn each_sample(recording: &Recording, take: &mut dyn FnMut(&Files, &mut Processe
     for id in &recording.build_ids {
         files.expect(&id.path, &id.id);
     }
-    for (_, record) in recording.events() {
-        match record {
-            Some(Event::Mapped(mapped)) if !mapped.kernel => processes.map(&mapped, &mut files),
-            Some(Event::Named { pid, tid, name, executed }) => processes.name(pid, tid, name, executed),
-            Some(Event::Forked { pid, tid, parent, parent_tid, before }) => {
-                processes.fork((pid, tid), (parent, parent_tid), before);
-            }
-            Some(Event::Exited { pid, tid }) => processes.exit(pid, tid),
-            Some(Event::Sample(sample)) if sample.user.is_some() => take(&files, &mut processes, &sample),
-            _ => {}
+    recording.each_event(&mut |_, record| match record {
+        Some(Event::Mapped(mapped)) if !mapped.kernel => processes.map(mapped, &mut files),
+        Some(&Event::Named { pid, tid, name, executed }) => processes.name(pid, tid, name, executed),
+        Some(&Event::Forked { pid, tid, parent, parent_tid, before }) => {
+            processes.fork((pid, tid), (parent, parent_tid), before);
         }
-    }
+        Some(&Event::Exited { pid, tid }) => processes.exit(pid, tid),
+        Some(Event::Sample(sample)) if sample.user.is_some() => take(&files, &mut processes, sample),
+        _ => {}
+    });
 }
 
 /// The samples for libdw.

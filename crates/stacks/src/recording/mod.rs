@@ -1,9 +1,9 @@
 //! Reads the files that `perf record` writes, and the stream that it writes to a pipe.
 //!
 //! The bytes are mapped and never copied, except for records that perf compressed. The file has the records
-//! processor by processor, but a session needs them in the order of time. So a first walk records the place
-//! and the time of each record, and then the records are read in the order of time. perf's
-//! `perf.data-file-format.txt` describes the format.
+//! processor by processor, but a session needs them in the order of time. So a first walk notes where time
+//! goes back, and then the records are read in the order of time. perf's `perf.data-file-format.txt`
+//! describes the format.
 //!
 //! The reader trusts nothing: sections must be in the file, records must be in the data, and the expanded
 //! size of compressed records has a limit. If a file ends early, the reader uses the records before the end,
@@ -12,9 +12,10 @@
 mod damage;
 mod expand;
 mod header;
+mod order;
 
 use crate::bytes::{Bytes, Reader, fetch_ahead};
-use crate::event::{Event, Layout, Record, read};
+use crate::event::{Event, Layout, Record, TimeOf, read};
 pub use damage::Damage;
 use damage::damage;
 use expand::Expander;
@@ -22,6 +23,7 @@ use hashbrown::HashMap;
 pub use header::BuildId;
 pub(crate) use header::feature;
 use header::{Clocks, Header, RECORD_HEADER};
+use order::{FAR, Records, Stretches, record_at};
 use sframe_format::Endian;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -37,15 +39,13 @@ mod kind {
     pub const COMPRESSED2: u32 = 83;
 }
 
-/// Bytes of a sample to fetch ahead: its head, its registers, and the top of its stack.
-const FETCHED_AHEAD: usize = 2048;
-
 /// A sampled event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sampled {
     /// Its name. `None`: the recording does not say.
     pub name: Option<String>,
     layout: Layout,
+    time: TimeOf,
 }
 
 /// A recording.
@@ -53,8 +53,9 @@ pub struct Recording {
     bytes: Bytes,
     /// Records that were compressed. Their offsets count from the end of `bytes`.
     expanded: Vec<u8>,
-    /// Sorted by time.
-    places: Vec<Place>,
+    stretches: Stretches,
+    /// Number of records.
+    count: usize,
     /// Number of the event for each id.
     ids: HashMap<u64, usize>,
     /// The sampled events.
@@ -69,27 +70,6 @@ pub struct Recording {
     pub damage: Option<Damage>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    time: u64,
-    /// The record's offset. The low 16 bits are the number of bytes to fetch ahead.
-    at: u64,
-}
-
-impl Place {
-    fn new(time: u64, offset: usize, size: usize) -> Self {
-        Self { time, at: (offset as u64) << 16 | size.min(FETCHED_AHEAD) as u64 }
-    }
-
-    fn offset(&self) -> usize {
-        (self.at >> 16) as usize
-    }
-
-    fn wanted(&self) -> usize {
-        (self.at & 0xffff) as usize
-    }
-}
-
 impl Recording {
     /// Reads the structure of a recording.
     ///
@@ -100,7 +80,8 @@ impl Recording {
         let mut recording = Self {
             bytes: bytes.clone(),
             expanded: Vec::new(),
-            places: Vec::new(),
+            stretches: Stretches::default(),
+            count: 0,
             ids: HashMap::new(),
             sampled: Vec::new(),
             build_ids: header.build_ids,
@@ -126,8 +107,7 @@ impl Recording {
         if recording.sampled.is_empty() {
             return Err(damage(0, "the recording describes no event, so its samples cannot be read"));
         }
-        // Records with the same time stay in the order of the file.
-        recording.places.sort_by_key(|place| place.time);
+        recording.stretches.sort();
         Ok(recording)
     }
 
@@ -141,11 +121,11 @@ impl Recording {
 
     fn add_attribute(&mut self, layout: Layout, name: Option<String>, ids: &[u64]) {
         let number = self.sampled.len();
-        self.sampled.push(Sampled { name, layout });
+        self.sampled.push(Sampled { name, layout, time: layout.time_of() });
         self.ids.extend(ids.iter().map(|&id| (id, number)));
     }
 
-    /// Records the places of records from `start` on. `base` is added to their offsets.
+    /// Notes the records from `start` on. `base` is added to their offsets.
     fn note(
         &mut self,
         endian: Endian,
@@ -154,30 +134,43 @@ impl Recording {
         base: usize,
         mut expander: Option<&mut Expander>,
     ) -> Result<(), Damage> {
-        let (mut offset, mut last) = (start, 0);
+        let mut offset = start;
+        self.stretches.begin();
         while offset < bytes.len() {
-            let Some((record, size)) = record_at(endian, bytes, offset) else {
+            let rest = &bytes[offset..];
+            fetch_ahead(rest, FAR);
+            let Some((record, size)) = record_at(endian, rest) else {
                 let message = "a record ends beyond the end of the recording; it was cut off";
                 return Err(damage(base + offset, message));
             };
             if size < RECORD_HEADER {
                 return Err(damage(base + offset, format!("a record claims a size of {size} bytes")));
             }
+            let behind = offset.saturating_add(size);
+            if record.kind < kind::FIRST {
+                let time = self.time(&record, self.stretches.last());
+                self.stretches.add(time, base + offset, base + behind);
+                self.count += 1;
+                offset = behind;
+                continue;
+            }
             let extra = self
                 .note_one(endian, &record, &mut expander)
                 .map_err(|message| damage(base + offset, message))?;
-            if record.kind < kind::FIRST {
-                let event = self.sampled.get(self.number(&record));
-                let time = event.and_then(|event| event.layout.time(&record)).unwrap_or(last);
-                // Records that perf makes up for the state before the recording have no time, or the largest
-                // one.
-                let time = if time == u64::MAX { 0 } else { time };
-                last = time;
-                self.places.push(Place::new(time, base + offset, size));
-            }
-            offset = offset.saturating_add(size).saturating_add(extra);
+            offset = behind.saturating_add(extra);
         }
         Ok(())
+    }
+
+    /// When a record was made that comes in the file after one of the time `last`.
+    #[inline]
+    fn time(&self, record: &Record<'_>, last: u64) -> u64 {
+        let event = self.sampled.get(self.number(record));
+        match event.and_then(|event| event.time.read(record)) {
+            // Records that perf makes up for the state before the recording have no time, or the largest one.
+            Some(u64::MAX) => 0,
+            time => time.unwrap_or(last),
+        }
     }
 
     /// Reads a record that perf itself added. Returns the number of bytes after it that belong to it.
@@ -247,12 +240,12 @@ impl Recording {
 
     /// Number of records.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.count
     }
 
     /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.count == 0
     }
 
     /// Byte order.
@@ -260,29 +253,17 @@ impl Recording {
         self.sampled.first().map_or(Endian::Little, |event| event.layout.endian)
     }
 
-    /// The records in the order of time, each with the number of its event in [`Recording::sampled`]. `None`
-    /// stands for a record that is shorter than it says.
-    pub fn events(&self) -> impl Iterator<Item = (usize, Option<Event<'_>>)> {
-        let endian = self.endian();
-        self.places.iter().enumerate().map(move |(number, place)| {
-            if let Some(next) = self.places.get(number + 1) {
-                let (bytes, offset) = self.bytes_of(next);
-                fetch_ahead(bytes, offset..offset.saturating_add(next.wanted()));
-            }
-            let (bytes, offset) = self.bytes_of(place);
-            let Some((record, _)) = record_at(endian, bytes, offset) else { return (0, None) };
-            let number = self.number(&record);
+    /// Passes on the records in the order of time, each with the number of its event in
+    /// [`Recording::sampled`]. `None` stands for a record that is shorter than it says.
+    pub fn each_event(&self, take: &mut dyn FnMut(usize, Option<&Event<'_>>)) {
+        let records = Records { file: &self.bytes, expanded: &self.expanded, endian: self.endian() };
+        let time = |record: &Record<'_>, last| self.time(record, last);
+        records.in_order(&self.stretches, time, |record| {
+            let number = self.number(record);
             let layout = self.sampled.get(number).map(|event| &event.layout);
-            (number, layout.and_then(|layout| read(layout, &record)))
-        })
-    }
-
-    /// The bytes that contain a record, and its offset in them.
-    fn bytes_of(&self, place: &Place) -> (&[u8], usize) {
-        match place.offset().checked_sub(self.bytes.len()) {
-            None => (&self.bytes, place.offset()),
-            Some(offset) => (&self.expanded, offset),
-        }
+            let event = layout.and_then(|layout| read(layout, record));
+            take(number, event.as_ref());
+        });
     }
 
     /// The number of a record's event. Records that perf makes up have no number, but the first event's
@@ -292,13 +273,4 @@ impl Recording {
         let id = first.layout.event_id(record);
         id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0)
     }
-}
-
-/// The record at an offset and its size.
-fn record_at(endian: Endian, bytes: &[u8], offset: usize) -> Option<(Record<'_>, usize)> {
-    let rest = bytes.get(offset..)?;
-    let mut reader = Reader::new(rest, endian);
-    let (kind, misc, size) = (reader.u32()?, reader.u16()?, usize::from(reader.u16()?));
-    let body = if size < RECORD_HEADER { &[] } else { rest.get(RECORD_HEADER..size)? };
-    Some((Record { kind, misc, body }, size))
 }

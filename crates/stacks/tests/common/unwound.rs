@@ -30,9 +30,9 @@ pub fn unwind(bytes: Vec<u8>, settings: Settings) -> Unwound {
     let recording = Recording::new(Bytes::from(bytes)).expect("a recording");
     let mut profile = Profile::new(true);
     let mut session = Session::new(Abi::Amd64, settings);
-    for (event, record) in recording.events() {
-        session.handle(event, record.as_ref(), &mut |stack| profile.add(stack));
-    }
+    recording.each_event(&mut |event, record| {
+        session.handle(event, record, &mut |stack| profile.add(stack));
+    });
     let (files, statistics) = session.finish(&mut |stack| profile.add(stack));
     let damage = recording.damage.map(|damage| damage.to_string());
     Unwound { profile, files, statistics, damage }
