@@ -121,8 +121,11 @@ impl<D> Unwinder<D> {
 
     /// Adds a module. First removes all modules that its range overlaps, as a new mapping replaces old ones.
     pub fn add_module(&mut self, module: Module<D>) {
-        self.remove_overlapping(module.range());
-        let place = self.modules.partition_point(|old| old.range.start < module.range.start);
+        let replaced = self.places_of(&module.range);
+        let place = replaced.start;
+        if !replaced.is_empty() {
+            self.modules.drain(replaced);
+        }
         self.modules.insert(place, module);
         self.generation = next_generation();
     }
@@ -145,8 +148,8 @@ impl<D> Unwinder<D> {
     /// that start later also end later.
     fn places_of(&self, range: &Range<u64>) -> Range<usize> {
         let first = self.modules.partition_point(|old| old.range.end <= range.start);
-        let behind = self.modules[first..].partition_point(|old| old.range.start < range.end);
-        first..first + behind
+        let overlapping = self.modules[first..].iter().take_while(|old| old.range.start < range.end);
+        first..first + overlapping.count()
     }
 
     /// Removes the module that was loaded at `start`.

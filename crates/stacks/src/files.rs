@@ -215,11 +215,11 @@ impl MappedFile {
 }
 
 /// Path, build-id and inode of a file.
-type OwnedKey = (String, Option<Vec<u8>>, Option<Identity>);
+type OwnedKey = (Vec<u8>, Option<Vec<u8>>, Option<Identity>);
 
 /// The same, borrowed for look-ups, because processes map the same files again and again.
 #[derive(Hash)]
-struct Key<'a>(&'a str, Option<&'a [u8]>, Option<Identity>);
+struct Key<'a>(&'a [u8], Option<&'a [u8]>, Option<Identity>);
 
 impl Equivalent<OwnedKey> for Key<'_> {
     fn equivalent(&self, (path, build_id, identity): &OwnedKey) -> bool {
@@ -234,7 +234,7 @@ pub struct Files {
     files: Vec<MappedFile>,
     by_key: HashMap<OwnedKey, FileId>,
     /// Build-ids of paths, from the recording.
-    build_ids: HashMap<String, Vec<u8>>,
+    build_ids: HashMap<Vec<u8>, Vec<u8>>,
     /// What processes have written of the code that they have made.
     jit_dumps: HashMap<u32, JitDump>,
     /// What processes that run keep in memory of such code.
@@ -275,29 +275,29 @@ impl Files {
 
     /// Records the build-id that a path had when it was mapped.
     pub fn expect(&mut self, path: &[u8], build_id: &[u8]) {
-        self.build_ids.insert(String::from_utf8_lossy(path).into_owned(), build_id.to_vec());
+        self.build_ids.insert(path.to_vec(), build_id.to_vec());
     }
 
     /// The build-id that a path had. `None`: the recording does not say.
     pub fn expected(&self, path: &str) -> Option<&[u8]> {
-        self.build_ids.get(path).map(Vec::as_slice)
+        self.build_ids.get(path.as_bytes()).map(Vec::as_slice)
     }
 
     /// The file that was mapped under a path. `running` is its mapping if the process may still run.
     pub fn open(&mut self, stored: &[u8], build_id: Option<&[u8]>, running: Option<&Running>) -> FileId {
-        let path = String::from_utf8_lossy(stored);
-        let known = self.build_ids.get(&*path).map(Vec::as_slice);
+        let known = self.build_ids.get(stored).map(Vec::as_slice);
         // The kernel writes zeros if it could not read the build-id.
         let told = build_id.filter(|id| id.iter().any(|&byte| byte != 0));
-        let key = Key(&path, told.or(known), running.and_then(|running| running.identity));
+        let key = Key(stored, told.or(known), running.and_then(|running| running.identity));
         if let Some(&id) = self.by_key.get(&key) {
             return id;
         }
-        let key = (path.to_string(), key.1.map(<[u8]>::to_vec), key.2);
+        let key = (stored.to_vec(), key.1.map(<[u8]>::to_vec), key.2);
         let image = self.find(stored, key.1.as_deref(), running);
         let other = running.and_then(Running::other_root);
         let is_of_process = other.is_some();
-        let id = self.add(&key.0, key.1.clone(), other.or_else(|| self.options.sysroot.clone()), image);
+        let root = other.or_else(|| self.options.sysroot.clone());
+        let id = self.add(&String::from_utf8_lossy(stored), key.1.clone(), root, image);
         if is_of_process {
             // When names are asked for, the process may have ended, and its root with it.
             let debug = &self.files[id.0 as usize].opened().debug;

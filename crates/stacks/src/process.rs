@@ -11,6 +11,7 @@ use crate::running::Running;
 use hashbrown::{HashMap, HashSet};
 use sframe_format::{Abi, Module, ModuleId, Unwinder};
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ pub struct Process {
 }
 
 /// What is at an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// A file, at this address in the file.
     File(FileId, u64),
@@ -44,6 +45,19 @@ pub enum Place {
     Unmapped(u64),
     /// The kernel.
     Kernel(u64),
+}
+
+impl Hash for Place {
+    /// Profiles look up many places. Their kinds are not worth the time: addresses tell them apart.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (owner, address) = match *self {
+            Self::File(FileId(file), address) => (file, address),
+            Self::Anonymous(pid, address) => (pid, address),
+            Self::Unmapped(address) | Self::Kernel(address) => (0, address),
+        };
+        state.write_u32(owner);
+        state.write_u64(address);
+    }
 }
 
 /// The file of the last address.
@@ -123,34 +137,28 @@ impl Process {
         all
     }
 
-    pub(crate) fn map(
-        &mut self,
-        range: Range<u64>,
-        executable: bool,
-        file: Option<(FileId, u64)>,
-        files: &Files,
-    ) {
+    /// Adds code: that of a file, whose addresses are raised by a number, or else of no file.
+    pub(crate) fn map(&mut self, range: Range<u64>, file: Option<(FileId, u64)>, files: &Files) {
         self.unmap(&range);
         match file {
             Some((id, bias)) => {
                 let rows = files.get(id).map(|file| Arc::clone(file.rows())).unwrap_or_default();
                 self.unwinder.add_module(Module::new(ModuleId(id.0.into()), range, bias, rows));
             }
-            None if executable => {
+            None => {
                 self.anonymous.insert(range.start, range.end);
             }
-            None => {}
         }
     }
 
     /// Removes a range from what was mapped before. The parts of a mapping on both sides of it stay.
     pub(crate) fn unmap(&mut self, range: &Range<u64>) {
-        // Ranges are disjoint, so those that overlap are the last ones that start before the end of this one.
-        let before = self.anonymous.range(..range.end).rev();
-        let overlapping = before.take_while(|&(_, &end)| end > range.start);
-        for (start, end) in overlapping.map(|(&start, &end)| (start, end)).collect::<Vec<_>>() {
-            self.anonymous.remove(&start);
-            self.anonymous.extend(outside(start..end, range).map(|left| (left.start, left.end)));
+        if !self.anonymous.is_empty() {
+            self.unmap_anonymous(range);
+        }
+        // Most memory that is mapped is data, where nothing was before.
+        if self.unwinder.overlapping(range).is_empty() {
+            return;
         }
         let left = |module: &Module<Bytes>| {
             let module = module.clone();
@@ -161,6 +169,16 @@ impl Process {
         self.unwinder.remove_overlapping(range.clone());
         for module in left {
             self.unwinder.add_module(module);
+        }
+    }
+
+    fn unmap_anonymous(&mut self, range: &Range<u64>) {
+        // Ranges are disjoint, so those that overlap are the last ones that start before the end of this one.
+        let before = self.anonymous.range(..range.end).rev();
+        let overlapping = before.take_while(|&(_, &end)| end > range.start);
+        for (start, end) in overlapping.map(|(&start, &end)| (start, end)).collect::<Vec<_>>() {
+            self.anonymous.remove(&start);
+            self.anonymous.extend(outside(start..end, range).map(|left| (left.start, left.end)));
         }
     }
 }
@@ -225,13 +243,17 @@ impl Processes {
         if range.is_empty() {
             return;
         }
+        if !mapped.executable {
+            self.get(mapped.pid).unmap(&range);
+            return self.count();
+        }
         let (mut file, identity) = (None, mapped.identity);
         let running = self.live.then(|| Running { pid: mapped.pid, range: range.clone(), identity });
-        if mapped.executable && jit_dump::is_name(mapped.path) {
+        if jit_dump::is_name(mapped.path) {
             files.add_jit_dump(mapped.pid, mapped.path, running.as_ref());
-            return self.get(mapped.pid).map(range, false, None, files);
+            return self.get(mapped.pid).unmap(&range);
         }
-        if mapped.executable && is_file(mapped.path) {
+        if is_file(mapped.path) {
             let id = files.open(mapped.path, mapped.build_id, running.as_ref());
             // A file that cannot be read still has a name. Its addresses are then its offsets.
             let image = files.get(id).and_then(|file| file.image().ok());
@@ -241,7 +263,7 @@ impl Processes {
                 file = Some((id, bias.unwrap_or(mapped.address.wrapping_sub(mapped.offset))));
             }
         }
-        self.get(mapped.pid).map(range, mapped.executable, file, files);
+        self.get(mapped.pid).map(range, file, files);
         self.count();
     }
 

@@ -545,7 +545,7 @@ impl Session {
 
     /// Maps code of a file into a process. The addresses of the file are raised by `bias`.
     pub fn map(&mut self, pid: u32, range: Range<u64>, file: FileId, bias: u64) {
-        self.processes.get(pid).map(range, true, Some((file, bias)), &self.files);
+        self.processes.get(pid).map(range, Some((file, bias)), &self.files);
     }
 
     /// Unwinds the threads of a process that was saved, by the files that were mapped into it.

@@ -5,9 +5,9 @@ mod common;
 
 use common::unwound::{Unwound, fixture, unwind};
 use common::{REGISTERS, SAMPLE, Writer, attribute_of, mapping, words};
-use sframe_format::Source;
+use sframe_format::{Abi, Source};
 use stacks::bytes::Bytes;
-use stacks::files::Options;
+use stacks::files::{Files, Options};
 use stacks::image::Sources;
 use stacks::process::Place;
 use stacks::recording::Recording;
@@ -429,6 +429,17 @@ fn a_pipe_gives_what_a_file_gives() {
     assert_eq!(file.frames(0), pipe.frames(0));
     let recording = Recording::new(Bytes::from(writer.pipe())).unwrap();
     assert_eq!(recording.machine.as_deref(), Some("x86_64"));
+}
+
+/// Paths are bytes: what is no text may still be that of two files.
+#[test]
+fn files_are_told_apart_by_the_bytes_of_their_paths() {
+    let mut files = Files::new(Abi::Amd64, Options::default());
+    files.expect(b"/none/\xff", b"one");
+    let [one, other] = [b"/none/\xff", b"/none/\xfe"].map(|path| files.open(path, None, None));
+    assert_ne!(one, other);
+    assert_eq!(files.open(b"/none/\xff", Some(b"one"), None), one);
+    assert_eq!(files.get(other).map(|file| file.build_id()), Some(None));
 }
 
 #[test]
