@@ -15,14 +15,15 @@ use foldhash::fast::FixedState;
 use hashbrown::hash_table::Entry;
 use hashbrown::{HashMap, HashTable};
 use sframe_format::Source;
-use std::hash::{BuildHasher, Hash};
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::ops::Range;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Stands for no stack: the caller of the outermost frame.
 pub const NONE: u32 = u32::MAX;
 
 /// A frame that samples share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameKey {
     /// What is there.
     pub place: Place,
@@ -32,6 +33,14 @@ pub struct FrameKey {
     pub returns: bool,
     /// How it was found. `None`: it was recorded.
     pub source: Option<Source>,
+}
+
+impl Hash for FrameKey {
+    /// How frames were found hardly tells them apart.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.place.hash(state);
+        state.write_u64(self.address);
+    }
 }
 
 /// A stack: its innermost frame, and the stack of the caller.
@@ -258,16 +267,18 @@ fn number<T: Copy + Eq + Hash>(values: &mut Vec<T>, numbers: &mut HashTable<u32>
 /// Names of all frames of a profile.
 #[derive(Clone, Default)]
 pub struct Names {
-    names: Vec<Name>,
-    /// For each frame, the end of its names.
-    ends: Vec<usize>,
+    all: Vec<Name>,
+    /// For each frame, where its names are.
+    places: Vec<Range<usize>>,
+    /// Frames in files, the first one of each place: processes have the same files at different addresses.
+    in_files: HashTable<u32>,
 }
 
 impl Names {
     /// Looks up all frames. With `inlined`, also looks up inlined functions and source lines.
     pub fn new(profile: &Profile, files: &Files, kernel: &Kernel, inlined: bool) -> Self {
         let count = profile.frames.len();
-        let mut all = Self { names: Vec::with_capacity(count), ends: Vec::with_capacity(count) };
+        let mut all = Self { places: Vec::with_capacity(count), ..Self::default() };
         all.extend(profile, (files, kernel), inlined, (&mut Namer::default(), None));
         all
     }
@@ -281,31 +292,60 @@ impl Names {
         inlined: bool,
         (namer, until): (&mut Namer, Option<Instant>),
     ) -> bool {
-        for frame in profile.frames.iter().skip(self.ends.len()) {
+        for frame in profile.frames.iter().skip(self.places.len()) {
             if until.is_some_and(|until| Instant::now() >= until) {
                 return false;
             }
-            namer.add((files, kernel), (frame.place, frame.returns), inlined, &mut self.names);
-            self.ends.push(self.names.len());
+            let names = self.known(profile, frame).unwrap_or_else(|| {
+                let start = self.all.len();
+                namer.add((files, kernel), (frame.place, frame.returns), inlined, &mut self.all);
+                start..self.all.len()
+            });
+            self.places.push(names);
         }
         true
     }
 
+    /// The names of the next frame of a profile, if another one at the same place in a file has them.
+    fn known(&mut self, profile: &Profile, frame: &FrameKey) -> Option<Range<usize>> {
+        let Place::File(..) = frame.place else { return None };
+        let key = |frame: &FrameKey| (frame.place, frame.returns);
+        let hash = |frame: &FrameKey| FixedState::default().hash_one(key(frame));
+        let of = |number: u32| profile.frames.get(number as usize);
+        let is_same = |&number: &u32| of(number).is_some_and(|other| key(other) == key(frame));
+        match self.in_files.entry(hash(frame), is_same, |&number| of(number).map_or(0, hash)) {
+            Entry::Occupied(first) => self.places.get(*first.get() as usize).cloned(),
+            Entry::Vacant(place) => {
+                place.insert(self.places.len() as u32);
+                None
+            }
+        }
+    }
+
     /// Adds the names of the next frame, innermost first.
     pub(crate) fn push(&mut self, names: impl IntoIterator<Item = Name>) {
-        self.names.extend(names);
-        self.ends.push(self.names.len());
+        let start = self.all.len();
+        self.all.extend(names);
+        self.places.push(start..self.all.len());
     }
 
     /// The number of frames.
     pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+        self.places.len()
+    }
+
+    /// All names. Some frames share theirs.
+    pub(crate) fn all(&self) -> &[Name] {
+        &self.all
+    }
+
+    /// Where the names of a frame are among all, innermost first. There is at least one.
+    pub(crate) fn place_of(&self, frame: u32) -> Range<usize> {
+        self.places.get(frame as usize).cloned().unwrap_or_default()
     }
 
     /// The names of a frame, innermost first. There is at least one.
     pub fn of(&self, frame: u32) -> &[Name] {
-        let frame = frame as usize;
-        let start = frame.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
-        self.ends.get(frame).map_or(&[], |&end| &self.names[start..end])
+        &self.all[self.place_of(frame)]
     }
 }

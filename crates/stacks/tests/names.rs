@@ -9,6 +9,7 @@ use stacks::kernel::Kernel;
 use stacks::nameless::{nameless, of_made_code};
 use stacks::profile::{Name, Names};
 use stacks::session::Settings;
+use stacks::write::Format;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -37,6 +38,26 @@ fn names(unwound: &Unwound, inlined: bool) -> Vec<Vec<Name>> {
     let names = Names::new(&unwound.profile, &unwound.files, &Kernel::default(), inlined);
     let first = |stack| unwound.profile.frames_of(stack).next().expect("a frame");
     unwound.profile.rows.iter().map(|row| names.of(first(row.stack)).to_vec()).collect()
+}
+
+/// Processes have a file at different addresses. They share its names, and each frame has its own address.
+#[test]
+fn processes_share_the_names_of_a_file() {
+    let path = fixture("tests/fixtures/expressions");
+    let mut writer = Writer::default();
+    for (pid, address) in [(7, 0x40_0000), (8, 0x50_0000)] {
+        writer.mmap(pid, (address, 0x1000, 0), &path, 2);
+        writer.sample(pid, 10, [STACK, 5, address + 0xc8], &[], &[]);
+        writer.sample(pid, 11, [STACK, 5, address + 0xc9], &[], &[]);
+    }
+    let unwound = unwind(writer.file(), Settings::default());
+    let all = names(&unwound, false);
+    assert!(all[0] == all[1] && all[2] == all[3] && all[0] != all[2]);
+    let text = String::from_utf8(unwound.written(Format::Text)).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("expressions")).collect();
+    let [of_first, of_other, ..] = lines[..] else { panic!("{text}") };
+    assert_eq!(of_first.replace("4000c8 ", "5000c8 "), of_other);
+    assert!(of_first.contains("4000c8 "), "{text}");
 }
 
 /// What is said of code that a program made depends on the files that it has mapped.

@@ -17,28 +17,50 @@ const AT_A_TIME: usize = 1 << 18;
 /// Lines that many samples share.
 struct Lines<'a> {
     named: Named<'a>,
-    text: Vec<u8>,
-    /// For each frame, the range of its lines in the text. Empty if they have not been written yet.
-    frames: Vec<Range<usize>>,
+    /// For each frame, its lines.
+    frames: Texts,
+    /// For each name, what follows the address of a frame.
+    names: Texts,
     /// Why stacks ended, by end.
     ends: BTreeMap<End, Vec<u8>>,
+}
+
+/// Texts by number, in one memory.
+struct Texts {
+    bytes: Vec<u8>,
+    /// Where each of them is. Empty if it has not been written yet.
+    places: Vec<Range<usize>>,
+}
+
+impl Texts {
+    fn new(count: usize, usual_length: usize) -> Self {
+        Self { bytes: Vec::with_capacity(count * usual_length), places: vec![0..0; count] }
+    }
+
+    /// The text with a number, which `write` appends if it has not been written yet.
+    fn get(&mut self, number: usize, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
+        let Some(place) = self.places.get_mut(number) else { return &[] };
+        if place.start == place.end {
+            place.start = self.bytes.len();
+            write(&mut self.bytes);
+            place.end = self.bytes.len();
+        }
+        &self.bytes[place.clone()]
+    }
 }
 
 impl Lines<'_> {
     /// The lines of a frame.
     fn of(&mut self, frame: u32) -> &[u8] {
-        let index = frame as usize;
-        let Some(place) = self.frames.get_mut(index) else { return &[] };
-        if place.start == place.end
-            && let Some(key) = self.named.profile.frames.get(index)
-        {
-            place.start = self.text.len();
-            for name in self.named.names.of(frame) {
-                add_frame(key.address, name, &mut self.text);
+        let Self { named: Named { profile, names, .. }, frames, names: texts, .. } = self;
+        frames.get(frame as usize, |to| {
+            let address = profile.frames.get(frame as usize).map_or(0, |key| key.address);
+            for number in names.place_of(frame) {
+                to.push(b'\t');
+                hexadecimal(address, 16, to);
+                to.extend_from_slice(texts.get(number, |to| add_rest(&names.all()[number], to)));
             }
-            place.end = self.text.len();
-        }
-        &self.text[place.clone()]
+        })
     }
 
     /// The line that says why a sample's stack ended.
@@ -55,9 +77,9 @@ impl Lines<'_> {
 /// Writes all samples.
 pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     let profile = named.profile;
-    let count = profile.frames.len();
-    let text = Vec::with_capacity(count * USUAL_LINE);
-    let mut lines = Lines { named, text, frames: vec![0..0; count], ends: BTreeMap::new() };
+    let frames = Texts::new(profile.frames.len(), USUAL_LINE);
+    let names = Texts::new(named.names.all().len(), USUAL_LINE);
+    let mut lines = Lines { named, frames, names, ends: BTreeMap::new() };
     let mut text = Vec::with_capacity(AT_A_TIME + AT_A_TIME / 4);
     for row in &profile.rows {
         let Some(thread) = profile.threads.get(row.thread as usize) else { continue };
@@ -122,9 +144,8 @@ fn shown<'a>(name: &'a str, otherwise: &'a str) -> &'a str {
     if name.is_empty() { otherwise } else { name }
 }
 
-fn add_frame(address: u64, name: &Name, to: &mut Vec<u8>) {
-    to.push(b'\t');
-    hexadecimal(address, 16, to);
+/// Adds what follows the address of a frame.
+fn add_rest(name: &Name, to: &mut Vec<u8>) {
     to.push(b' ');
     add_name(&name.function, to);
     if let Some(offset) = name.offset {
