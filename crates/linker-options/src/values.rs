@@ -226,7 +226,7 @@ pub fn nearest<'w>(misspelled: &str, known: impl Iterator<Item = &'w str>) -> Op
         // At least as many edits are needed as the lengths differ by. So a text as long as a file is compared
         // with no word.
         .filter(|word| word.len().abs_diff(length) <= limit)
-        .map(|word| (strsim::damerau_levenshtein(misspelled, word), word))
+        .map(|word| (strsim::osa_distance(misspelled, word), word))
         .filter(|&(distance, word)| distance <= limit && distance < word.len())
         .min()
         .map(|(_, word)| word)
