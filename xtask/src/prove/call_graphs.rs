@@ -133,6 +133,10 @@ const ROOTS: [&str; 10] = [
     "_rt0_amd64_linux",
 ];
 
+/// How the kernel's functions begin that are called from user code. A stack that begins with one has no user
+/// part: the thread has ended, and its memory is gone.
+const ENTRIES: [&str; 2] = ["entry_SYSCALL", "asm_"];
+
 /// Ends of walks where the recording has no more of the stack.
 const NOT_COPIED: [&str; 3] = [
     "the copy of the stack ended",
@@ -159,6 +163,9 @@ impl Verdict {
     fn add(&mut self, functions: &[&str], count: u64) {
         let functions: Vec<String> = functions.iter().map(|function| plain(function)).collect();
         let functions: Vec<&str> = functions.iter().map(String::as_str).collect();
+        if functions.first().is_some_and(|first| ENTRIES.iter().any(|entry| first.starts_with(entry))) {
+            return;
+        }
         self.samples += count;
         self.rooted += if functions.first().is_some_and(|first| ROOTS.contains(first)) { count } else { 0 };
         let is_wrong = |edge: &&[&str]| match edge {
@@ -275,8 +282,8 @@ pub fn call_graphs(proof: &mut Proof, sframe: &Path) -> Result<()> {
         proof.note(format!("| {} | {} |", program.name, cells.join(" | ")))?;
     }
     proof.note(format!(
-        "\nWrong: samples in which a function of the program has a caller that its source does not have. Rooted: the outermost function is \
-         one of {}. Not copied: walks that ended where the recording has no more of the stack. `sframe stacks` and perf script read the recording \
+        "\nSamples: those with a user part. Wrong: samples in which a function of the program has a caller that its source does not have. \
+         Rooted: the outermost function is one of {}. Not copied: walks that ended where the recording has no more of the stack. `sframe stacks` and perf script read the recording \
          of perf; `sframe record` runs as people run it, at 997 Hz. The kernel copies the top of one stack for a sample: of a handler with a stack \
          of its own, not the interrupted one; of Go, not the goroutine's while the thread runs C, the clock or the runtime on its own: such samples \
          end with the function that goes there, and a larger copy would not help. The program in the kernel reads both.\n\n\
@@ -335,7 +342,8 @@ mod tests {
     #[test]
     fn wrong_callers_and_roots_are_counted() {
         let verdict = Verdict::of_folded(
-            "prog;_start;main;divided.cold;rare;leaf 3\nprog;_start;tail;rare;leaf 2\nprog;leaf 1\nprog;0x1234;deep;leaf 1\n",
+            "prog;_start;main;divided.cold;rare;leaf 3\nprog;_start;tail;rare;leaf 2\nprog;leaf 1\nprog;0x1234;deep;leaf 1\n\
+             prog;entry_SYSCALL_64_after_hwframe;do_syscall_64;do_exit 4\n",
         );
         assert_eq!((verdict.samples, verdict.rooted, verdict.wrong), (7, 5, 3));
         assert_eq!(
