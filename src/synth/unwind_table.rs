@@ -16,10 +16,13 @@ use crate::phase::{Inputs, Located};
 use crate::relocs::address::{of_synthetic, target};
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use parallel::{ParallelSlice, ParallelSort};
-use sframe_format::compact::{Pages, Personality, PlacedFunction, PlacedHandler, WHOLE_SECTION_NAME};
+use sframe_format::compact::{PAGE, Pages, Personality, PlacedFunction, PlacedHandler, WHOLE_SECTION_NAME};
 
 /// How functions are aligned, for a first estimate of the size.
 const ALIGNMENT: u64 = 16;
+
+/// For the same: the part of all code that may lie between functions.
+const BETWEEN: u64 = 64;
 
 /// The address of code that is not in the output. No function is there: it would have no second byte.
 const NOWHERE: u64 = u64::MAX;
@@ -75,11 +78,13 @@ pub fn replaces<T: Target>(link: &Inputs<'_, T>) -> bool {
     link.config.unwind.table == Some(UnwindTableMode::Replace)
 }
 
-/// A first estimate of the size, as if all functions lay behind each other. Mostly that is enough, and at
-/// most some pages too much, so that no other round of the layout is needed.
+/// A first estimate of the size, as if all functions lay behind each other, with some room between them: code
+/// without an FDE, larger alignment, a page that starts before the first function. Mostly that is enough, and
+/// at most some pages too much. A round of the layout costs more than these: it encodes the whole table.
 fn first_guess(table: &UnwindTable) -> u64 {
     let code = table.functions.iter().map(|function| u64::from(function.size).next_multiple_of(ALIGNMENT));
-    let pages = Pages::of_ranges(std::iter::once(0..code.sum()));
+    let code: u64 = code.sum();
+    let pages = Pages::of_ranges(std::iter::once(0..code + code / BETWEEN + PAGE));
     let functions = table.functions.iter().map(|function| (function.shape, function.personality.is_some()));
     table.shapes.size(pages, table.personalities.len() as u32, functions)
 }
@@ -106,30 +111,42 @@ fn encode<T: Target>(
     table: &UnwindTable,
     address: u64,
 ) -> Result<Vec<u8>, sframe_format::Error> {
-    let order = by_address(link, table);
-    let placed = order.par_iter().map(|&(address, at)| place(link, address, &table.functions[at]));
+    let addresses = table
+        .functions
+        .par_iter()
+        .map(|function| code_address(link, function.file, relocations_of(link, function)).unwrap_or(NOWHERE));
+    let addresses: Vec<u64> = addresses.collect();
+    let order = order(&addresses);
+    let placed =
+        order.par_iter().map(|&at| place(link, addresses[at as usize], &table.functions[at as usize]));
     let placed: Vec<PlacedFunction> = placed.collect();
     let personalities: Vec<Personality> =
         table.personalities.iter().map(|personality| routine(link, personality)).collect();
     table.shapes.to_bytes(address, &personalities, &placed)
 }
 
-/// The functions that are in the output: addresses, which ascend, and places in the table.
-fn by_address<T: Target>(link: &Located<'_, T>, table: &UnwindTable) -> Vec<(u64, usize)> {
-    let functions = table.functions.par_iter().enumerate();
-    let placed = functions.map(|(place, function)| {
-        let address = code_address(link, function.file, relocations_of(link, function));
-        (address.unwrap_or(NOWHERE), place)
-    });
-    let mut placed: Vec<(u64, usize)> = placed.collect();
-    // Mostly, functions lie in the order of their objects.
-    if !placed.is_sorted() {
-        placed.par_sort_unstable();
+/// The places of functions that are in the output, in the order of their addresses. Of two at one address,
+/// the first counts, as in `.eh_frame_hdr`.
+fn order(addresses: &[u64]) -> Vec<u32> {
+    let known = || addresses.iter().copied().filter(|&address| address < NOWHERE);
+    let least = known().min().unwrap_or(0);
+    let places = (0..).zip(addresses).filter(|&(_, &address)| address < NOWHERE);
+    if known().max().is_some_and(|most| most - least > u64::from(u32::MAX)) {
+        return sorted(places.map(|(place, &address)| (address, place)).collect(), |key| key);
     }
-    placed.truncate(placed.partition_point(|&(address, _)| address < NOWHERE));
-    // Of two at one address, the first counts, as in `.eh_frame_hdr`.
-    placed.dedup_by_key(|&mut (address, _)| address);
-    placed
+    // Numbers are sorted much faster than pairs.
+    let keys = places.map(|(place, address)| (address - least) << 32 | u64::from(place));
+    sorted(keys.collect(), |key| (key >> 32, key as u32))
+}
+
+/// The places in keys, which hold an address and a place, in their order.
+fn sorted<K: Ord + Copy + Send + Sync>(mut keys: Vec<K>, parts: impl Fn(K) -> (u64, u32)) -> Vec<u32> {
+    // Mostly, functions lie in the order of their objects.
+    if !keys.is_sorted() {
+        keys.par_sort_unstable();
+    }
+    keys.dedup_by_key(|&mut key| parts(key).0);
+    keys.into_iter().map(|key| parts(key).1).collect()
 }
 
 /// The relocations of a function's FDE.
@@ -163,4 +180,21 @@ fn routine<T: Target>(link: &Located<'_, T>, personality: &PersonalityOf) -> Per
         target(link, object, index, object.symbol_id(index), relocation.r_addend.get())
     });
     Personality { address, indirect: personality.indirect }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NOWHERE, order};
+
+    #[test]
+    fn functions_are_in_the_order_of_their_addresses() {
+        for step in [1, 16, 1 << 31, 1 << 40] {
+            let addresses =
+                [7, 2, NOWHERE, 9, 2, 0, 7].map(|at| if at == NOWHERE { at } else { 5 + at * step });
+            assert_eq!(order(&addresses), [5, 1, 0, 3], "{step}");
+        }
+        assert_eq!(order(&[1, 3, 3, 8]), [0, 1, 3]);
+        assert_eq!(order(&[NOWHERE; 2]), [0; 0]);
+        assert_eq!(order(&[]), [0; 0]);
+    }
 }
