@@ -16,6 +16,8 @@ pub struct Comparison<'data> {
     view: View<'data>,
     /// The rules by number. `None`: a stretch without a row.
     rules: Vec<Option<Rule>>,
+    /// The steps by number.
+    steps: Vec<u32>,
     /// A bit for each entry: whether it continues a function.
     continues: Vec<u64>,
 }
@@ -29,16 +31,25 @@ struct Rule {
 
 /// Rules that said what rows say. They belong to one table and one list of rows.
 #[derive(Clone, Debug, Default)]
-pub struct Agreed(Vec<[Option<u32>; CfiRows::KINDS]>);
+pub struct Agreed(Vec<[u32; CfiRows::KINDS]>);
+
+/// Stands for no rule.
+const NONE: u32 = u32::MAX;
 
 impl Agreed {
-    /// The rule that last said the same as a row of a function of this kind.
-    fn rule(&mut self, number: u32, kind: usize) -> &mut Option<u32> {
-        let number = number as usize;
-        if self.0.len() <= number {
-            self.0.resize(number + 1, [None; CfiRows::KINDS]);
+    /// Whether a rule was the last that said the same as a row of a function of this kind.
+    #[inline]
+    fn is(&self, row: u32, kind: usize, rule: u32) -> bool {
+        rule != NONE && self.0.get(row as usize).is_some_and(|rules| rules[kind] == rule)
+    }
+
+    /// Notes a rule that says the same as a row of a function of this kind.
+    fn note(&mut self, row: u32, kind: usize, rule: u32) {
+        let row = row as usize;
+        if self.0.len() <= row {
+            self.0.resize(row + 1, [NONE; CfiRows::KINDS]);
         }
-        &mut self.0[number][kind]
+        self.0[row][kind] = rule;
     }
 }
 
@@ -59,13 +70,14 @@ impl<'data> Comparison<'data> {
             Ok(Some(Rule { row: found.row(view.header.abi), flags }))
         };
         let rules = (0..view.header.rules).map(rule).collect::<Result<_, Error>>()?;
+        let steps = (0..view.header.steps).map(|number| view.step(number)).collect();
         let mut continues = alloc::vec![0; view.header.entries.div_ceil(64) as usize];
         for entry in view.continuing() {
             if let Some(word) = continues.get_mut(entry as usize / 64) {
                 *word |= 1 << (entry % 64);
             }
         }
-        Ok(Some(Self { view, rules, continues }))
+        Ok(Some(Self { view, rules, steps, continues }))
     }
 
     /// The entry at which the function of an entry starts.
@@ -96,17 +108,17 @@ impl<'data> Comparison<'data> {
         }
         // The entries that start in the page of the first one need no search.
         let page = place.page_start(address);
-        let mut expected = Expected { function, rows, agreed, row: None, next: 0 };
+        let (kind, rest) = (function.kind(), &function.rows[..]);
+        let mut expected = Expected { comparison: self, function, kind, rows, agreed, row: None, rest };
         loop {
             let start = end;
             let mut said = self.view.rows(self.view.shape(entry))?;
             if said.repeat.is_some() {
                 return Ok(false);
             }
-            while let Some(row) = said.next_row()? {
-                let rule = self.rule(row.rule)?;
+            while let Some(row) = said.next_row_of(|step| self.steps.get(step as usize).copied())? {
                 let row_end = start.saturating_add(row.start).saturating_add(row.covered);
-                if !expected.is_said_by(row.rule, rule, end, row_end) {
+                if !expected.is_said_by(row.rule, end, row_end)? {
                     return Ok(false);
                 }
                 end = row_end;
@@ -139,44 +151,67 @@ impl<'data> Comparison<'data> {
 
 /// The rows of a function, from one address to the next.
 struct Expected<'f> {
+    comparison: &'f Comparison<'f>,
     function: &'f NumberedFunction,
+    /// Its kind.
+    kind: usize,
     rows: &'f CfiRows,
     agreed: &'f mut Agreed,
     /// The number of the row that holds at the address. `None`: no row has started.
     row: Option<u32>,
-    /// The place of the row that starts next.
-    next: usize,
+    /// The rows that start behind it.
+    rest: &'f [(u32, u32)],
 }
 
 impl Expected<'_> {
-    /// Whether all rows between two offsets say what a rule says, which has this number.
-    fn is_said_by(&mut self, number: u32, rule: Option<&Rule>, mut at: u32, end: u32) -> bool {
-        while at < end {
-            while let Some(&(_, row)) = self.function.rows.get(self.next).filter(|row| row.0 <= at) {
-                (self.row, self.next) = (Some(row), self.next + 1);
-            }
-            let is_same = match (self.row, rule) {
-                (None, None) => true,
-                (Some(row), Some(rule)) => self.is_same(row, number, rule),
-                _ => false,
-            };
-            if !is_same {
-                return false;
-            }
-            at = self.function.rows.get(self.next).map_or(end, |row| row.0.min(end));
+    /// Whether all rows between two offsets say what the rule with this number says.
+    #[inline(always)]
+    fn is_said_by(&mut self, rule: u32, at: u32, end: u32) -> Result<bool, Error> {
+        // Mostly, a row of the function says the same from its first address to its last.
+        if let [(start, row), rest @ ..] = self.rest
+            && (*start, at < end) == (at, true)
+            && rest.first().is_none_or(|next| next.0 >= end)
+            && self.agreed.is(*row, self.kind, rule)
+        {
+            (self.row, self.rest) = (Some(*row), rest);
+            return Ok(true);
         }
-        true
+        if at >= end {
+            return self.comparison.rule(rule).map(|_| true);
+        }
+        self.is_said_by_all(rule, at, end)
     }
 
-    /// Whether a row says what a rule says.
-    fn is_same(&mut self, row: u32, number: u32, rule: &Rule) -> bool {
-        let agreed = self.agreed.rule(row, self.function.kind());
-        if *agreed == Some(number) {
-            return true;
+    /// The same, for any rows.
+    #[inline(never)]
+    fn is_said_by_all(&mut self, rule: u32, mut at: u32, end: u32) -> Result<bool, Error> {
+        while at < end {
+            while let [(start, row), rest @ ..] = self.rest
+                && *start <= at
+            {
+                (self.row, self.rest) = (Some(*row), rest);
+            }
+            let was_met = self.row.is_some_and(|row| self.agreed.is(row, self.kind, rule));
+            if !was_met && !self.is_same(rule)? {
+                return Ok(false);
+            }
+            at = self.rest.first().map_or(end, |row| row.0.min(end));
         }
+        Ok(true)
+    }
+
+    /// Whether the row that holds says what a rule says.
+    fn is_same(&mut self, number: u32) -> Result<bool, Error> {
+        let (row, rule) = match (self.row, self.comparison.rule(number)?) {
+            (None, None) => return Ok(true),
+            (Some(row), Some(rule)) => (row, rule),
+            _ => return Ok(false),
+        };
         let flags = (self.function.signal, self.function.key_b);
         let is_same = rule.flags == flags && rule.row.says_same(self.rows.row(row));
-        *agreed = is_same.then_some(number).or(*agreed);
-        is_same
+        if is_same {
+            self.agreed.note(row, self.kind, number);
+        }
+        Ok(is_same)
     }
 }

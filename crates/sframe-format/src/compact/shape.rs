@@ -52,6 +52,15 @@ pub(super) struct ShapeRows<'data> {
 }
 
 impl<'data> View<'data> {
+    /// A step by its number.
+    #[inline]
+    pub(super) fn step(self, number: u32) -> u32 {
+        match self.header.step_width {
+            2 => self.u16(self.parts.steps + number as usize * 2).into(),
+            _ => self.u32(self.parts.steps + number as usize * 4),
+        }
+    }
+
     /// The rows of the shape at `position`.
     #[inline]
     pub(super) fn rows(self, position: usize) -> Result<ShapeRows<'data>, Error> {
@@ -97,17 +106,22 @@ impl ShapeRows<'_> {
     /// The next row; `None` after the last one.
     #[inline]
     pub(super) fn next_row(&mut self) -> Result<Option<ShapeRow>, Error> {
+        let view = self.view;
+        self.next_row_of(|step| (step < view.header.steps).then(|| view.step(step)))
+    }
+
+    /// The next row, for a reader of many shapes who has all steps of the table.
+    #[inline(always)]
+    pub(super) fn next_row_of(
+        &mut self,
+        step_of: impl FnOnce(u32) -> Option<u32>,
+    ) -> Result<Option<ShapeRow>, Error> {
         let Some(step) = self.step else { return Ok(None) };
-        let View { header, parts, .. } = self.view;
-        if step >= header.steps || self.left == 0 {
+        let Some(word) = step_of(step).filter(|_| self.left > 0) else {
             let what = if self.left == 0 { "row" } else { "step" };
             return Err(Error::new(self.position, ErrorKind::CompactNumber { what, found: step }));
-        }
-        self.left -= 1;
-        let word = match header.step_width {
-            2 => self.view.u16(parts.steps + step as usize * 2).into(),
-            _ => self.view.u32(parts.steps + step as usize * 4),
         };
+        self.left -= 1;
         let rule = word >> COVERED_BITS;
         let start = self.passed;
         let covered = match word & ((1 << COVERED_BITS) - 1) {
