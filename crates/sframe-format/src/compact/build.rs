@@ -49,7 +49,7 @@ pub struct Builder {
     /// The rows of the current function: start and number of the rule. `places` of forms, `run`, `shape` and
     /// `stretches` are parts of the current function, too.
     pub(super) rows: Vec<(u32, u32)>,
-    pub(super) places: Vec<(u32, u32)>,
+    pub(super) places: Vec<u32>,
     pub(super) run: Vec<u32>,
     pub(super) shape: Vec<u32>,
     pub(super) stretches: Vec<Stretch>,

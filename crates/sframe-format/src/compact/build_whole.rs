@@ -41,21 +41,54 @@ impl Builder {
         if function.size == 0 {
             return Err(Inexpressible { row: None, reason: Reason::RowOutside });
         }
+        if !self.has_known_rows(function) {
+            self.read_whole(function, rows)?;
+        }
+        self.stretches.clear();
+        self.add_pieces(function.size);
+        Ok(self.take())
+    }
+
+    /// Numbers the rules of a function's rows, as [`Builder::read_whole`] does. `false`: not all of them were
+    /// met before, or they are not in order. Most functions consist of known rows.
+    fn has_known_rows(&mut self, function: &NumberedFunction) -> bool {
+        self.rows.clear();
+        let (kind, mut last, mut least) = (function.kind(), NO_ROW, 0);
+        if function.rows.first().is_none_or(|&(start, _)| start > 0) {
+            self.rows.push((0, NO_ROW));
+        }
+        for &(start, row) in &function.rows {
+            let Some(number) = self.forms.rule(row, kind) else { return false };
+            if start < least || start >= function.size {
+                return false;
+            }
+            least = start + 1;
+            if number != last {
+                self.rows.push((start, number));
+                last = number;
+            }
+        }
+        true
+    }
+
+    /// Numbers the rules of a function's rows.
+    fn read_whole(&mut self, function: &NumberedFunction, rows: &CfiRows) -> Result<(), Inexpressible> {
         if let Some(pair) = function.rows.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
             return Err(Inexpressible { row: Some(pair[1].0), reason: Reason::RowOrder });
         }
         self.places.clear();
-        for &(start, number) in &function.rows {
+        for &(start, row) in &function.rows {
             let make = |row: &CfiRow| rules_of(self.abi, function, start, row);
-            self.places.push((start, self.forms.form(function, number, rows, make)?));
+            self.places.push(self.forms.form(function, row, rows, make)?);
         }
         self.rows.clear();
         if function.rows.first().is_none_or(|&(start, _)| start > 0) {
             self.rows.push((0, NO_ROW));
         }
-        for &(start, place) in self.places.iter().take_while(|&&(start, _)| start < function.size) {
+        let starting = function.rows.iter().take_while(|row| row.0 < function.size);
+        for (&(start, row), &place) in starting.zip(&self.places) {
             let Self { forms, rules, numbers, layouts, .. } = self;
-            let number = forms.number(place, |Form { rules: found, layout }| {
+            let number = forms.number(place, (row, function.kind()), |Form { rules: found, layout }| {
                 let words: Vec<u32> = layout.iter().copied().map(u32::from).collect();
                 let layout = layouts.intern(&words).0;
                 number(rules, numbers, RowRules { rules: *found, layout })
@@ -64,9 +97,7 @@ impl Builder {
                 self.rows.push((start, number));
             }
         }
-        self.stretches.clear();
-        self.add_pieces(function.size);
-        Ok(self.take())
+        Ok(())
     }
 }
 

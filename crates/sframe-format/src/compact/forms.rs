@@ -24,9 +24,17 @@ pub(super) struct Forms {
     forms: Vec<(Form, Option<u32>)>,
     /// By number of the row and kind of its function, a place in `forms` plus 1; 0: none was made.
     of_row: Vec<[u32; CfiRows::KINDS]>,
+    /// The same for the numbers of rules, which count from 1; 0: the form has none yet.
+    rule_of_row: Vec<[u32; CfiRows::KINDS]>,
 }
 
 impl Forms {
+    /// The number of the rules of a row of functions of this kind, if one with it was added.
+    #[inline]
+    pub fn rule(&self, row: u32, kind: usize) -> Option<u32> {
+        self.rule_of_row.get(row as usize).map(|rules| rules[kind]).filter(|&rule| rule != 0)
+    }
+
     /// The place of the form of a row of `function`, which has this number in `rows`. A new row gets the form
     /// that `make` makes.
     pub fn form<E>(
@@ -49,10 +57,21 @@ impl Forms {
         Ok(self.forms.len() as u32 - 1)
     }
 
-    /// The number of the rules of the form at `place`. Forms get numbers when a function with them is added,
-    /// by `assign`, so that the table has no rule of a function that was refused.
-    pub fn number(&mut self, place: u32, assign: impl FnOnce(&Form) -> u32) -> u32 {
+    /// The number of the rules of the form at `place`, which is that of `row` in functions of a kind. Forms
+    /// get numbers when a function with them is added, by `assign`, so that the table has no rule of a
+    /// function that was refused.
+    pub fn number(
+        &mut self,
+        place: u32,
+        (row, kind): (u32, usize),
+        assign: impl FnOnce(&Form) -> u32,
+    ) -> u32 {
         let (form, number) = &mut self.forms[place as usize];
-        *number.get_or_insert_with(|| assign(form))
+        let number = *number.get_or_insert_with(|| assign(form));
+        if self.rule_of_row.len() <= row as usize {
+            self.rule_of_row.resize(row as usize + 1, [0; CfiRows::KINDS]);
+        }
+        self.rule_of_row[row as usize][kind] = number;
+        number
     }
 }
