@@ -34,6 +34,25 @@ pub(super) enum Short {
     Changes(u64),
 }
 
+impl Short {
+    /// The instruction at the start of these bytes and its length, if the first bytes tell.
+    #[inline]
+    pub fn first_of(bytes: &[u8]) -> Option<(Self, usize)> {
+        match *bytes {
+            [0, ..] => Some((Self::Nop, 1)),
+            [byte @ 0x40..=0x7f, ..] => Some((Self::Advance(byte & 0x3f), 1)),
+            [ADVANCE_LOC1, delta, ..] => Some((Self::Advance(delta), 2)),
+            [byte @ (0xc0..=0xff | REMEMBER_STATE | RESTORE_STATE), ..] => {
+                Some((Self::Changes(byte.into()), 1))
+            }
+            [byte @ (0x80..=0xbf | DEF_CFA_OFFSET), number @ 0..=0x7f, ..] => {
+                Some((Self::Changes(u16::from_le_bytes([byte, number]).into()), 2))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The instructions of a CIE or an FDE.
 pub(super) struct Instructions<'data> {
     frames: Frames<'data>,
@@ -52,27 +71,10 @@ impl<'data> Instructions<'data> {
         self.input.slice()
     }
 
-    /// The next instruction and its length, if the first bytes tell. It is not read then.
+    /// Goes on at `rest`, which is the end of the instructions that follow.
     #[inline]
-    pub fn short(&self) -> Option<(Short, usize)> {
-        match *self.rest() {
-            [0, ..] => Some((Short::Nop, 1)),
-            [byte @ 0x40..=0x7f, ..] => Some((Short::Advance(byte & 0x3f), 1)),
-            [ADVANCE_LOC1, delta, ..] => Some((Short::Advance(delta), 2)),
-            [byte @ (0xc0..=0xff | REMEMBER_STATE | RESTORE_STATE), ..] => {
-                Some((Short::Changes(byte.into()), 1))
-            }
-            [byte @ (0x80..=0xbf | DEF_CFA_OFFSET), number @ 0..=0x7f, ..] => {
-                Some((Short::Changes(u16::from_le_bytes([byte, number]).into()), 2))
-            }
-            _ => None,
-        }
-    }
-
-    /// Goes on behind an instruction of this length, which is there.
-    #[inline]
-    pub fn skip(&mut self, length: usize) {
-        let _ = self.input.skip(length);
+    pub fn go_on_at(&mut self, rest: &[u8]) {
+        let _ = self.input.skip(self.input.len().saturating_sub(rest.len()));
     }
 
     /// Reads the next instruction.

@@ -181,20 +181,28 @@ impl<'data> CfiStates<'data> {
 
     /// Adds the row of a point to a function, unless the row before it says the same or it starts behind the
     /// function's end.
+    #[inline]
     fn add(&mut self, at: u32, start: u64, function: &mut NumberedFunction) -> Result<(), CfiReason> {
-        let Some(start) = u32::try_from(start).ok().filter(|&start| start < function.size) else {
+        if start >= u64::from(function.size) {
             return Ok(());
-        };
-        let known = &mut self.points.known[at as usize];
-        if known.row == 0 {
-            read_row(self.abi, &self.points.points[at as usize].1, &mut self.row)?;
-            known.row = self.rows.number(&self.row) + 1;
         }
-        let number = known.row - 1;
+        let number = match self.points.known[at as usize].row {
+            0 => self.number_row(at)?,
+            known => known - 1,
+        };
         if function.rows.last().is_none_or(|&(_, last)| last != number) {
-            function.rows.push((start, number));
+            function.rows.push((start as u32, number));
         }
         Ok(())
+    }
+
+    /// The number of a point's row, which is read for the first time.
+    #[cold]
+    fn number_row(&mut self, at: u32) -> Result<u32, CfiReason> {
+        read_row(self.abi, &self.points.points[at as usize].1, &mut self.row)?;
+        let number = self.rows.number(&self.row);
+        self.points.known[at as usize].row = number + 1;
+        Ok(number)
     }
 }
 
@@ -245,26 +253,28 @@ impl<'data> Points<'data> {
         left: &mut usize,
     ) -> Result<Option<u32>, CfiReason> {
         let one_less = |left: usize| left.checked_sub(1).ok_or(CfiReason::Long);
+        let mut rest = instructions.rest();
         loop {
-            match instructions.short() {
+            match Short::first_of(rest) {
                 Some((Short::Nop, length)) => {
-                    instructions.skip(length);
+                    rest = &rest[length..];
                     continue;
                 }
                 Some((Short::Advance(delta), length)) => {
-                    instructions.skip(length);
+                    instructions.go_on_at(&rest[length..]);
                     return Ok(Some(delta.into()));
                 }
                 Some((Short::Changes(word), length)) => {
                     if let Some(next) = self.known(*at, word) {
                         *left = one_less(*left)?;
                         *at = next;
-                        instructions.skip(length);
+                        rest = &rest[length..];
                         continue;
                     }
                 }
                 None => {}
             }
+            instructions.go_on_at(rest);
             let bytes = instructions.rest();
             match instructions.next().map_err(malformed)? {
                 None => return Ok(None),
@@ -281,6 +291,7 @@ impl<'data> Points<'data> {
                     *at = self.step(*at, bytes, instruction).map_err(malformed)?;
                 }
             }
+            rest = instructions.rest();
         }
     }
 
