@@ -12,18 +12,23 @@ use std::hash::BuildHasher;
 /// What the rows of FDEs depend on, and their shapes.
 #[derive(Default)]
 pub struct Sources<'a> {
-    table: HashTable<Known<'a>>,
+    /// Hashes and places in `known`. A table grows by moving all that it holds, so it holds little.
+    table: HashTable<(u32, u32)>,
+    /// All sources, in blocks of [`BLOCK`], which never move.
+    known: Vec<Vec<Known<'a>>>,
     /// The parts of CIEs, and the last one: FDEs of one CIE follow each other.
     commons: HashMap<CfiCommon<'a>, u32, FixedState>,
     last: Option<(CfiCommon<'a>, u32)>,
 }
 
-/// A source, with its CIE by number. All that is compared first is in one place, as it is seldom in a cache.
+/// How many sources a block holds.
+const BLOCK: usize = 1 << 10;
+
+/// A source, with its CIE by number.
 struct Known<'a> {
     instructions: &'a [u8],
     common: u32,
     size: u32,
-    hash: u32,
     /// The shapes of its functions without and with language-specific data. [`NONE`]: none is known.
     shapes: [ShapeId; 2],
 }
@@ -35,18 +40,19 @@ const NONE: ShapeId = ShapeId(u32::MAX);
 pub struct Found {
     hash: u32,
     common: u32,
-    shapes: Option<[ShapeId; 2]>,
+    /// Its place, if it was met before, and the shapes of its functions.
+    known: Option<(u32, [ShapeId; 2])>,
 }
 
 impl Found {
     /// Whether the source was met before.
     pub fn is_known(self) -> bool {
-        self.shapes.is_some()
+        self.known.is_some()
     }
 
     /// The shape of its functions with or without language-specific data.
     pub fn shape(self, has_lsda: bool) -> Option<ShapeId> {
-        let shape = self.shapes?[usize::from(has_lsda)];
+        let shape = self.known?.1[usize::from(has_lsda)];
         Some(shape).filter(|&shape| shape != NONE)
     }
 }
@@ -57,8 +63,8 @@ fn spread(hash: u32) -> u64 {
 }
 
 impl Known<'_> {
-    fn is(&self, hash: u32, common: u32, source: &CfiSource<'_, '_>) -> bool {
-        (self.hash, self.common, u64::from(self.size)) == (hash, common, source.size)
+    fn is(&self, common: u32, source: &CfiSource<'_, '_>) -> bool {
+        (self.common, u64::from(self.size)) == (common, source.size)
             && self.instructions == source.instructions
     }
 }
@@ -68,8 +74,11 @@ impl<'a> Sources<'a> {
     pub fn find(&mut self, source: &CfiSource<'_, 'a>) -> Found {
         let common = self.number(source.common);
         let hash = FixedState::with_seed(0).hash_one((source.size, source.instructions)) as u32;
-        let known = self.table.find(spread(hash), |known| known.is(hash, common, source));
-        Found { hash, common, shapes: known.map(|known| known.shapes) }
+        let is_same =
+            |&(other, place): &(u32, u32)| other == hash && at(&self.known, place).is(common, source);
+        let place = self.table.find(spread(hash), is_same).map(|&(_, place)| place);
+        let known = place.map(|place| (place, at(&self.known, place).shapes));
+        Found { hash, common, known }
     }
 
     fn number(&mut self, common: &CfiCommon<'a>) -> u32 {
@@ -86,15 +95,25 @@ impl<'a> Sources<'a> {
 
     /// Learns a shape of a source, of which this was found. It has less than 4 GiB of code.
     pub fn learn(&mut self, found: Found, source: &CfiSource<'_, 'a>, has_lsda: bool, shape: ShapeId) {
-        let Found { hash, common, .. } = found;
-        let entry = self.table.entry(
-            spread(hash),
-            |known| known.is(hash, common, source),
-            |known| spread(known.hash),
-        );
+        let Found { hash, common, known } = found;
+        if let Some((place, _)) = known {
+            let known = &mut self.known[place as usize / BLOCK][place as usize % BLOCK];
+            known.shapes[usize::from(has_lsda)] = shape;
+            return;
+        }
+        let mut shapes = [NONE; 2];
+        shapes[usize::from(has_lsda)] = shape;
+        let place = self.table.len() as u32;
+        if (place as usize).is_multiple_of(BLOCK) {
+            self.known.push(Vec::with_capacity(BLOCK));
+        }
         let (instructions, size) = (source.instructions, source.size as u32);
-        let mut known =
-            entry.or_insert_with(|| Known { instructions, common, size, hash, shapes: [NONE; 2] });
-        known.get_mut().shapes[usize::from(has_lsda)] = shape;
+        self.known[place as usize / BLOCK].push(Known { instructions, common, size, shapes });
+        self.table.insert_unique(spread(hash), (hash, place), |&(hash, _)| spread(hash));
     }
+}
+
+/// The source at a place.
+fn at<'k, 'a>(known: &'k [Vec<Known<'a>>], place: u32) -> &'k Known<'a> {
+    &known[place as usize / BLOCK][place as usize % BLOCK]
 }
