@@ -117,8 +117,10 @@ fn mark<T: Target>(
 ) -> (KeptFile, Vec<(u32, u64)>) {
     let own = |row: usize| KeptCie { output: None, leader: (file, row as u32) };
     let mut cies: Vec<KeptCie> = (0..frames.cies.len()).map(own).collect();
+    let mut replaced = table.map_or(&[][..], |table| table.replaced_of(file)).iter().peekable();
     let mark = |(row, fde): (u32, &Fde)| {
-        if !is_live(sections, fde) || table.is_some_and(|table| table.replaces(file, row)) {
+        let is_replaced = replaced.next_if(|function| function.fde == row).is_some();
+        if !is_live(sections, fde) || is_replaced {
             return None;
         }
         cies[fde.cie as usize].output = Some(RecordOffset::new(0));

@@ -143,9 +143,9 @@ impl LastEncoded {
 }
 
 impl UnwindTable {
-    /// Whether the table stands for the FDE of this row, which the output then lacks.
-    pub fn replaces(&self, file: FileId, fde: u32) -> bool {
-        self.replaces && self.functions_of(file).binary_search_by_key(&fde, |function| function.fde).is_ok()
+    /// The functions of an object whose FDEs the output lacks, ascending by FDE.
+    pub fn replaced_of(&self, file: FileId) -> &[TabledFunction] {
+        if self.replaces { self.functions_of(file) } else { &[] }
     }
 
     /// The functions of an object.
@@ -166,7 +166,7 @@ impl UnwindTable {
         file: FileId,
         frames: &'r FileFrames<'_, E>,
     ) -> impl Iterator<Item = (u32, &'r [Rela<E>])> {
-        let replaced = if self.replaces { self.functions_of(file) } else { &[] };
+        let replaced = self.replaced_of(file);
         let mut seen: Vec<u32> =
             replaced.iter().map(|function| frames.fdes[function.fde as usize].cie).collect();
         seen.sort_unstable();

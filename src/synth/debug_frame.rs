@@ -141,10 +141,17 @@ impl<'r> Plan<'r> {
         let jobs: Vec<(&[TabledFunction], Region<'_>)> = jobs.collect();
         jobs.into_par_iter().for_each(|(functions, region)| {
             region.fill(|mut out| {
+                // FDEs of one CIE follow each other.
+                let mut last = None;
                 for function in functions {
                     let Some(room) = out.split_off_mut(..fde_size(function) as usize) else { return };
-                    let cie = self.cie_of.get(&(function.file, cie_row(link, function))).copied();
-                    write_fde(link, before.wrapping_add(cie.unwrap_or(0)), function, room);
+                    let key = (function.file, cie_row(link, function));
+                    let offset = match last {
+                        Some((known, offset)) if known == key => offset,
+                        _ => self.cie_of.get(&key).copied().unwrap_or(0),
+                    };
+                    last = Some((key, offset));
+                    write_fde(link, before.wrapping_add(offset), function, room);
                 }
             });
         });
