@@ -133,26 +133,33 @@ impl SymbolSet {
 #[derive(Debug)]
 struct Names<T> {
     c: HashMap<Box<[u8]>, T, FixedState>,
+    /// The lengths of the names in `c`, a bit for each. Most lists are short, and are asked for all symbols.
+    c_lengths: u64,
     cxx: HashMap<Box<[u8]>, T, FixedState>,
 }
 
 impl<T> Default for Names<T> {
     fn default() -> Self {
-        Names { c: HashMap::default(), cxx: HashMap::default() }
+        Names { c: HashMap::default(), c_lengths: 0, cxx: HashMap::default() }
     }
 }
 
 impl<T: Copy + Ord> Names<T> {
     fn add(&mut self, language: Language, name: Box<[u8]>, value: T) {
         let names = match language {
-            Language::C => &mut self.c,
+            Language::C => {
+                self.c_lengths |= length_bit(&name);
+                &mut self.c
+            }
             Language::Cxx => &mut self.cxx,
         };
         names.entry(name).and_modify(|old| *old = value.min(*old)).or_insert(value);
     }
 
     fn find(&self, name: &mut Demangled<'_>) -> Option<T> {
-        let c = self.c.get(name.name(Language::C)).copied();
+        let plain = name.name(Language::C);
+        let may_be = self.c_lengths & length_bit(plain) != 0;
+        let c = may_be.then(|| self.c.get(plain).copied()).flatten();
         if self.cxx.is_empty() {
             return c;
         }
@@ -166,6 +173,11 @@ impl<T: Copy + Ord> Names<T> {
     fn is_empty(&self) -> bool {
         self.c.is_empty() && self.cxx.is_empty()
     }
+}
+
+/// The bit for names of this length. Long ones share a bit.
+fn length_bit(name: &[u8]) -> u64 {
+    1 << name.len().min(63)
 }
 
 /// A symbol's name. It is demangled only when a pattern first asks for that.
