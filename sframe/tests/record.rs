@@ -261,6 +261,31 @@ fn code_of_a_virtual_machine_of_java_has_names_and_frames() {
     }
 }
 
+/// Of code that the virtual machine has freed, nothing says how it is left, and a frame pointer that leads
+/// somewhere is its caller's. The stack ends there.
+#[test]
+fn code_that_a_virtual_machine_has_freed_is_not_left_by_a_frame_pointer() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program").to_str().unwrap().to_owned();
+    let source = format!("{}/tests/jit/hotspot.c", env!("CARGO_MANIFEST_DIR"));
+    let words = ["-O2", "-rdynamic", "-o", &program, &source];
+    assert!(Command::new("gcc").args(words).status().unwrap().success());
+    for options in [&["--no-bpf", "--", &program, "freed"][..], &["--bpf", "--", &program, "freed"]] {
+        let Some(recorded) = record(options) else { return };
+        assert_eq!(recorded.status, Some(0), "{}", recorded.said);
+        let (mut ended, mut callers) = (0, Vec::new());
+        for sample in &recorded.samples {
+            let frames = sample["frames"].as_array().unwrap();
+            if let Some(place) = frames.iter().position(|frame| frame["file"] == "[anonymous code]") {
+                ended += 1;
+                callers.extend(frames.get(place + 1).map(|frame| frame["function"].clone()));
+            }
+        }
+        assert!(ended * 10 > recorded.samples.len() * 8, "{ended}: {}", recorded.said);
+        assert!(callers.is_empty(), "{callers:?}");
+    }
+}
+
 /// Names of files, with their contents.
 type Written = Vec<(String, Vec<u8>)>;
 

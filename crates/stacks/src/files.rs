@@ -549,6 +549,12 @@ impl Files {
             .is_some_and(|objects| objects.has_method(address))
     }
 
+    /// Whether a process has a virtual machine whose memory was read.
+    pub(crate) fn has_virtual_machine(&self, pid: u32) -> bool {
+        let all = self.jit_objects.borrow();
+        all.get(&pid).and_then(|known| known.objects.as_ref()).is_some_and(JitObjects::are_of_virtual_machine)
+    }
+
     /// Whether one of the files is a virtual machine whose memory says how the code that it makes is left.
     pub(crate) fn have_virtual_machine(&self, modules: &[Module<Bytes>]) -> bool {
         let is_hotspot = |&(variable, _): &(Variable, u64)| variable == Variable::HotSpotStructs;

@@ -124,6 +124,11 @@ pub struct JitObjects {
 }
 
 impl JitObjects {
+    /// Whether a virtual machine has made the code.
+    pub fn are_of_virtual_machine(&self) -> bool {
+        self.hotspot.is_some()
+    }
+
     /// The code of a process that has variables at these addresses. `None`: its memory cannot be read.
     pub fn open(abi: Abi, pid: u32, variables: &[(Variable, u64)]) -> Option<Self> {
         let memory = Arc::new(ProcessMemory::open(pid, abi.endian())?);

@@ -302,8 +302,12 @@ fn caller_of_jit(
     let Place::Anonymous(pid, _) = process.place(address) else { return None };
     let object = files.jit_object(pid, process.unwinder().modules(), address);
     let topmost = matches!(at, FrameAddress::InstructionPointer(_));
-    let hotspot = object.as_ref().and_then(|object| object.hotspot());
-    if hotspot.is_some_and(|frame| !frame.may_have_frame_pointer(topmost)) {
+    let keeps_none = match &object {
+        Some(object) => object.hotspot().is_some_and(|frame| !frame.may_have_frame_pointer(topmost)),
+        // What a virtual machine does not know is gone by now, and was like the rest.
+        None => files.has_virtual_machine(pid),
+    };
+    if keeps_none {
         return None;
     }
     let is_code = |address: u64| matches!(process.place(address), Place::File(..) | Place::Anonymous(..));

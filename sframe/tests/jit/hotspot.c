@@ -142,15 +142,23 @@ static void __attribute__((noinline)) work(void)
 		__asm__ volatile("");
 }
 
-int main(void)
+/* In code that was freed, the frame pointer is still that of its caller. */
+static const unsigned char freed_code[] = {
+	0x48, 0x83, 0xec, 0x28, /* sub $40, %rsp */
+	0xff, 0xd7,             /* call *%rdi */
+	0x48, 0x83, 0xc4, 0x28, /* add $40, %rsp */
+	0xc3,                   /* ret */
+};
+
+int main(int count, char **words)
 {
 	struct { struct codelet head; char code[sizeof interpreter_code]; } codelet = {
 		{ "method entry point (kind = zerolocals)", sizeof codelet }, { 0 }
 	};
 	char *memory = mmap(0, 1 << 16, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	static char segments[1 << (16 - SEGMENT)];
-	void (*call)(void (*)(void), char *, char *, struct method *), (*spin)(void);
-	char *called, *spun, *adapter, *made;
+	void (*call)(void (*)(void), char *, char *, struct method *), (*spin)(void), (*freed)(void (*)(void));
+	char *called, *spun, *adapter, *made, *gone;
 
 	memset(segments, 0xff, sizeof segments);
 	heap.memory = (struct space){ memory, memory + (1 << 16) };
@@ -161,6 +169,14 @@ int main(void)
 	made = add((struct blob){ .name = "Interpreter" }, &codelet, sizeof codelet);
 	queue = (struct queue){ made, sizeof codelet };
 	spun = add((struct blob){ "nmethod", 6, 5, 0, 0, &spin_method }, spin_code, sizeof spin_code);
+	gone = add((struct blob){ "nmethod", 6, 5, 0, 0, &spin_method }, freed_code, sizeof freed_code);
+	((struct block *)(gone - sizeof(struct blob)) - 1)->used = 0;
+	memcpy(&freed, &gone, sizeof freed);
+	if (count > 1) { /* Then main has a frame pointer. */
+		for (int i = 0; i < 4000; i++)
+			freed(work);
+		return __builtin_frame_address(0) == words[1];
+	}
 	memcpy(&call, &called, sizeof call);
 	memcpy(&spin, &spun, sizeof spin);
 	for (int i = 0; i < 4000; i++) {
