@@ -2,12 +2,11 @@
 //! There must be no panic, and memory must be in proportion to the input.
 #![no_main]
 
+#[path = "../recording.rs"]
+mod recording;
+
 use libfuzzer_sys::fuzz_target;
-use stacks::bytes::Bytes;
-use stacks::profile::Profile;
-use stacks::recording::Recording;
 use stacks::script;
-use stacks::session::{Session, Settings};
 use stacks::write::{Format, write};
 
 /// Reads a text, and writes what was read.
@@ -22,11 +21,5 @@ fn text(data: &[u8]) {
 
 fuzz_target!(|data: &[u8]| {
     text(data);
-    let Ok(recording) = Recording::new(Bytes::from(data.to_vec())) else { return };
-    let mut session = Session::new(sframe_format::Abi::Amd64, Settings::default());
-    let mut profile = Profile::new(true);
-    for (event, record) in recording.events() {
-        session.handle(event, record.as_ref(), &mut |stack| profile.add(stack));
-    }
-    session.finish(&mut |stack| profile.add(stack));
+    recording::exercise(data);
 });

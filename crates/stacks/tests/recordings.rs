@@ -2,6 +2,8 @@
 //! recordings that fuzzing has kept.
 
 mod common;
+#[path = "../../../fuzz/recording.rs"]
+mod fuzzed;
 
 use common::unwound::{Unwound, fixture, unwind};
 use common::{REGISTERS, SAMPLE, Writer, attribute_of, mapping, words};
@@ -654,17 +656,15 @@ fn what_fuzzing_kept_is_read_or_refused() {
     let mut samples = 0;
     for path in paths {
         let bytes = std::fs::read(path).unwrap();
-        let samples_of = |bytes: Vec<u8>| match Recording::new(Bytes::from(bytes.clone())) {
-            Ok(_) => unwind(bytes, Settings::default()).statistics.samples,
-            Err(_) => 0,
-        };
         // Tests the file as it is, and then with changed bytes, one at a time, spread over the file.
         for at in (0..bytes.len()).step_by(bytes.len() / 16 + 1) {
             let mut changed = bytes.clone();
             changed[at] ^= 0x81;
-            samples_of(changed);
+            fuzzed::exercise(&changed);
         }
-        samples += samples_of(bytes);
+        if Recording::new(Bytes::from(bytes.clone())).is_ok() {
+            samples += unwind(bytes, Settings::default()).statistics.samples;
+        }
     }
     assert!(samples >= 4, "{samples}");
 }
