@@ -187,7 +187,8 @@ fn behind_missing_pages(cut: u64, samples: u64, by_bpf: bool) -> Option<String> 
     let share = cut as f64 / samples.max(1) as f64;
     (share >= MANY && !by_bpf).then(|| {
         format!(
-            "{:.0} % of the stacks are cut off at a page to which nobody has written yet, in a large array for example: the              kernel copies no further, and --bpf reads what is behind, as root",
+            "{:.0} % of the stacks are cut off at a page to which nobody has written yet, in a large array for example: \
+             the kernel copies no further, and --bpf reads what is behind, as root",
             100.0 * share
         )
     })
@@ -264,5 +265,8 @@ mod tests {
                 .is_some_and(|text| text.starts_with("12 % ") && text.contains("--bpf"))
         );
         assert_eq!(on_other_stacks(82, 100, true), None);
+        // Sentences that go on in the next line of the source are whole.
+        let all = [cut_off, behind_missing_pages, on_other_stacks].map(|of| of(82, 100, false).unwrap());
+        assert!(all.iter().all(|text| !text.contains("  ") && !text.contains('\n')), "{all:?}");
     }
 }
