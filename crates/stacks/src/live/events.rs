@@ -33,6 +33,8 @@ const USUAL_RATE: u64 = 4000;
 const NEWS: usize = 1 << 18;
 /// Bytes of a sample besides the stack: registers, and the frames of the kernel.
 const BESIDE_STACK: u32 = 1024;
+/// The same where the kernel has as many frames as it records.
+const MOST_BESIDE_STACK: u32 = 2048;
 /// How often the list of threads is read again for those that started meanwhile.
 const ROUNDS: usize = 10;
 
@@ -86,7 +88,7 @@ pub struct Events {
     pub choices: Vec<Choice>,
     /// Whether the kernel is sampled, too.
     pub with_kernel: bool,
-    /// Bytes of the stack that are copied.
+    /// Bytes of the stack that are copied, at most.
     pub stack_size: u32,
 }
 
@@ -225,6 +227,11 @@ impl Events {
         Ok(())
     }
 
+    /// Bytes of the stack that all samples copy, but for pages that are not there.
+    pub fn copied(&self) -> u32 {
+        surely_copied(self.stack_size)
+    }
+
     /// The events of the processors' time, where a BPF program may run.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.events.iter().filter(|(number, _)| *number == 0).map(|(_, event)| event.as_fd())
@@ -287,6 +294,12 @@ fn choices(request: &Request, cycles: bool) -> Vec<Choice> {
     }
     choices.extend(request.off_cpu.then(Choice::off_cpu));
     choices
+}
+
+/// Bytes of the stack that are sure to be copied of so many. A record says its size in 16 bits, so whatever
+/// else it has takes room from large copies.
+fn surely_copied(stack: u32) -> u32 {
+    stack.min(u32::from(u16::MAX) - MOST_BESIDE_STACK)
 }
 
 /// Bytes of stack to copy so that a ring has room for enough samples.
@@ -398,7 +411,7 @@ fn paranoid() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::fitting;
+    use super::{fitting, surely_copied};
 
     #[test]
     fn small_rings_get_smaller_copies_of_the_stack() {
@@ -407,5 +420,13 @@ mod tests {
         assert_eq!(fitting(32_768, 256 << 10), 16_384);
         assert_eq!(fitting(32_768, 64 << 10), 4096);
         assert_eq!(fitting(32_768, 0), 4096);
+    }
+
+    /// The frames of the kernel at their most, registers and the other fields, and both sizes of the copy.
+    #[test]
+    fn a_record_holds_what_is_said_to_be_copied() {
+        const BESIDE: u32 = 8 + 8 * (1 + 127) + 8 * (1 + 32) + 8 * 16 + 2 * 8;
+        assert!([4096, 32_768, 65_528].iter().all(|&size| surely_copied(size) + BESIDE < 1 << 16));
+        assert_eq!([4096, 32_768, 60_000].map(surely_copied), [4096, 32_768, 60_000]);
     }
 }

@@ -95,7 +95,7 @@ impl InKernel {
 
     /// Attaches the program to all events.
     pub(super) fn attach(&mut self, events: &Events) -> Result<(), String> {
-        self.kernel.set_copied(events.stack_size)?;
+        self.kernel.set_copied(events.copied())?;
         let mut descriptors = events.descriptors();
         descriptors
             .try_for_each(|event| self.kernel.attach(event))
