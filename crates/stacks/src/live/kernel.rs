@@ -208,7 +208,10 @@ impl InKernel {
             match session.modules(pid) {
                 Some(modules) => {
                     // A list for debuggers may stay empty, but this is sure to describe what it makes.
-                    if !session.made_code(pid).is_empty() && session.files().have_virtual_machine(modules) {
+                    if !self.describing.contains(&pid)
+                        && !session.made_code(pid).is_empty()
+                        && session.files().have_virtual_machine(modules)
+                    {
                         self.describing.insert(pid);
                     }
                     let ranges = self.ranges(session, pid, modules);
