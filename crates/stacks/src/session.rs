@@ -304,7 +304,7 @@ impl Session {
                 // The unwound user frames replace those of the call chain.
                 self.frames.retain(|frame| matches!(frame.place, Place::Kernel(_)));
                 let started = self.measure.then(|| (Instant::now(), self.files.reading()));
-                let end = self.unwind(sample, user);
+                let end = self.unwind(event, sample, user);
                 if let Some((started, reading)) = started {
                     let read = self.files.reading() - reading;
                     self.statistics.unwinding += started.elapsed().saturating_sub(read);
@@ -337,7 +337,8 @@ impl Session {
         self.frames = self.pass_on(unwound, end, take);
     }
 
-    /// Adds a part of a stack that is larger than samples copy. The sample follows.
+    /// Adds a part of a stack that is larger than samples copy. The sample follows. It is of event 0, since
+    /// the program in the kernel runs at its samples.
     pub fn add_outer(&mut self, part: &sframe_bpf::OuterStack<'_>) {
         self.outers.add(part);
     }
@@ -508,7 +509,7 @@ impl Session {
     }
 
     /// Unwinds the user part.
-    fn unwind(&mut self, sample: &Sample<'_>, user: &User<'_>) -> End {
+    fn unwind(&mut self, event: usize, sample: &Sample<'_>, user: &User<'_>) -> End {
         let abi = self.abi;
         let mut registers = Registers::new(0, 0, None);
         let mut pc = None;
@@ -523,7 +524,8 @@ impl Session {
         let process = self.processes.get(sample.pid);
         let mut copied = Copied::new(user.stack, user.base.unwrap_or(registers.sp), abi.endian())
             .cut_short(user.cut_short);
-        let outer = self.outers.take(sample.tid, sample.time);
+        // A sample of another event may come at the same time, and before.
+        let outer = if event == 0 { self.outers.take(sample.tid, sample.time) } else { None };
         let mut size = user.stack.len();
         if let Some(outer) = &outer {
             copied = copied.with_outer(outer.address, &outer.bytes);

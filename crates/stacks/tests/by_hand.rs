@@ -36,11 +36,20 @@ fn sample(session: &mut Session, stack: &[u64], base: Option<u64>) -> (Vec<Frame
     let values = bytes(&[5, STACK, LEAF]);
     let mut user = User::new(true, 1 << 6 | 1 << 7 | 1 << 8, &values, &stack);
     user.base = base;
+    sample_of(session, (0, None), user)
+}
+
+/// The frames of a sample of an event at a time.
+fn sample_of(
+    session: &mut Session,
+    (event, time): (usize, Option<u64>),
+    user: User<'_>,
+) -> (Vec<Frame>, End) {
     let sample = Sample {
         pid: PID,
         tid: PID,
         cpu: None,
-        time: None,
+        time,
         period: 1,
         ip: LEAF,
         kernel: false,
@@ -48,7 +57,7 @@ fn sample(session: &mut Session, stack: &[u64], base: Option<u64>) -> (Vec<Frame
         user: Some(user),
     };
     let mut found = None;
-    session.handle(0, Some(&Event::Sample(sample)), &mut |stack| {
+    session.handle(event, Some(&Event::Sample(sample)), &mut |stack| {
         found = Some((stack.frames.to_vec(), stack.end));
     });
     found.expect("a sample has a stack")
@@ -69,6 +78,32 @@ fn a_sample_by_hand_has_frames_and_names() {
     // A copy that begins above the stack pointer, at the return address.
     let (from_above, _) = sample(&mut session, &words[1..], Some(STACK + 8));
     assert_eq!(addresses(&from_above), [LEAF, IN_WORK, IN_START]);
+}
+
+/// The copy ends before the frame of `work`, whose words a program in the kernel has written.
+#[test]
+fn a_part_that_a_copy_lacks_is_of_the_sample_at_which_it_was_written() {
+    let mut session = Session::new(Abi::Amd64, Settings::default());
+    map(&mut session);
+    let (stack, behind) = (bytes(&[1, IN_WORK]).concat(), bytes(&[0, 0, IN_START]).concat());
+    let values = bytes(&[5, STACK, LEAF]);
+    let user = |cut_short| {
+        let mut user = User::new(true, 1 << 6 | 1 << 7 | 1 << 8, &values, &stack);
+        user.cut_short = cut_short;
+        user
+    };
+    let part =
+        |time| sframe_bpf::OuterStack { time, pid: PID, tid: PID, address: STACK + 24, bytes: &behind };
+    for (cut_short, end) in [(false, End::CopyEnded), (true, End::PageMissing)] {
+        session.add_outer(&part(1_000_000));
+        // Another event takes a sample at nearly the same time.
+        let (frames, found) = sample_of(&mut session, (1, Some(999_000)), user(cut_short));
+        assert_eq!((frames.len(), found), (2, end));
+        let (frames, found) = sample_of(&mut session, (0, Some(1_001_000)), user(cut_short));
+        assert_eq!((frames.len(), frames[2].address, found), (3, IN_START, End::Root));
+        let (frames, found) = sample_of(&mut session, (0, Some(1_002_000)), user(cut_short));
+        assert_eq!((frames.len(), found), (2, end));
+    }
 }
 
 #[test]
