@@ -10,8 +10,10 @@ struct chain {
 	u64 is_outside; /* whether the place is not in the copy */
 };
 
-/* Whether the pages between two places are there. A copy ends at one that is not: nobody has written to a part of a large array yet. */
-#define MOST_PAGES 8
+/* Whether the pages between two places are there. A copy ends at one that is not: nobody has written to a part of a large array yet.
+ * The largest copy has so many pages.
+ */
+#define MOST_PAGES 16
 INLINE int are_there(u64 from, u64 to)
 {
 	u64 page = (from | (MEMORY_PAGE - 1)) + 1, word;

@@ -30,6 +30,7 @@ struct outcome {
 	u64 end, frames;
 	u64 steps;
 	u64 most_reads, most_loads; /* of one step */
+	u64 link_reads; /* the most of one link of a chain of frame pointers */
 	u64 all_reads, all_loads;
 	u64 ring; /* bytes that went to the ring */
 	u64 outer, outer_bytes; /* the part of the stack that went there */
@@ -107,6 +108,7 @@ static long probe_read_user(void *to, u32 size, const void *from)
 static long loop(u32 rounds, void *callback, void *context, u64 flags)
 {
 	long (*round)(u32, void *) = callback;
+	u64 *most = callback == (void *)next_link ? &outcome.link_reads : &outcome.most_reads;
 	u32 done;
 
 	if (flags || rounds > USER_FRAMES)
@@ -117,8 +119,8 @@ static long loop(u32 rounds, void *callback, void *context, u64 flags)
 		reads = loads = 0;
 		ends = round(done, context);
 		outcome.steps++;
-		if (reads > outcome.most_reads)
-			outcome.most_reads = reads;
+		if (reads > *most)
+			*most = reads;
 		if (loads > outcome.most_loads)
 			outcome.most_loads = loads;
 		if (ends)

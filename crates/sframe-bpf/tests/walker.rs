@@ -18,6 +18,8 @@ const HEADER: u64 = 40;
 /// Reads of memory in one step: the words of a way back to another stack and the one to subtract, return
 /// address and frame pointer, and the code in front of the return address.
 const MAX_READS: u64 = MOST_WORDS as u64 + 4;
+/// Reads of memory at one link of a chain: the link, and a word of each page of the largest copy.
+const MAX_LINK_READS: u64 = 1 + 16;
 /// Loads of a look-up (`tests/reader.rs`), and loads of a long rule.
 const MAX_LOADS: u64 = common::MAX_LOADS + 7;
 
@@ -137,14 +139,15 @@ impl Program {
         let mut input = Vec::new();
         samples.iter().for_each(|sample| sample.write(&mut input));
         let words = common::run(&self.path, input);
-        let outcomes = words.as_chunks::<19>().0;
+        let outcomes = words.as_chunks::<20>().0;
         assert_eq!(outcomes.len(), samples.len());
-        let outcome = |words: &[u64; 19]| {
-            let &[end, frames, steps, reads, loads, all_reads, all_loads, ring, rest @ ..] = words;
-            let [outer, outer_bytes, samples, innermost @ ..] = rest;
+        let outcome = |words: &[u64; 20]| {
+            let &[end, frames, steps, reads, loads, link_reads, all_reads, all_loads, rest @ ..] = words;
+            let [ring, outer, outer_bytes, samples, innermost @ ..] = rest;
             let links = if ring > 0 { 0 } else { MAX_LINKS };
             assert!(frames <= MAX_FRAMES && steps <= MAX_FRAMES + links, "{frames} frames in {steps} steps");
             assert!(reads <= MAX_READS && loads <= MAX_LOADS, "{reads} reads, {loads} loads");
+            assert!(link_reads <= MAX_LINK_READS, "{link_reads} reads at a link");
             let end = End::ALL[end as usize];
             assert_eq!(ring > 0, end <= End::TooDeep, "whole stacks go to the ring");
             let (samples, outer) = (samples > 0, (outer, outer_bytes));
@@ -468,7 +471,7 @@ fn what_lies_behind_a_large_frame_goes_to_the_ring() {
     let (bytes, table) = sound();
     // Frame pointers at words 2, 10 and 2,000, and further out.
     let chain = |last: u64| {
-        let mut words = vec![1; 4096];
+        let mut words = vec![1; if last < 4096 { 4096 } else { 8192 }];
         for (at, to) in [(2, 10), (10, 2000), (2000, last), (last as usize, 0)] {
             words[at] = if to == 0 { 0 } else { STACK + 8 * to };
         }
@@ -500,6 +503,8 @@ fn what_lies_behind_a_large_frame_goes_to_the_ring() {
         Sample { hole: STACK + 7 * PAGE, ..with(8 * 4096, chain(3000)) },
         // The innermost frame is the large one.
         with(COPIED, chain(3000)).at(0x10, STACK, STACK + 8 * 2000),
+        // One of the last pages of the largest copy is not there.
+        Sample { hole: STACK + 14 * PAGE, ..with(16 * PAGE - 8, chain(8000)) },
     ];
     let outcomes = Program::new().walk(&samples);
     let found: Vec<(u64, u64)> = outcomes.iter().map(|outcome| outcome.outer).collect();
@@ -522,6 +527,7 @@ fn what_lies_behind_a_large_frame_goes_to_the_ring() {
             behind(2000, rest(2000) + PAGE),
             (0, 0),
             behind(2000, rest(2000) + PAGE),
+            behind(8000, rest(8000)),
         ],
         "{outcomes:#x?}"
     );
