@@ -525,9 +525,9 @@ impl Session {
         let mut copied = Copied::new(user.stack, user.base.unwrap_or(registers.sp), abi.endian())
             .cut_short(user.cut_short);
         // A sample of another event may come at the same time, and before.
-        let outer = if event == 0 { self.outers.take(sample.tid, sample.time) } else { None };
+        let outer = if event == 0 { self.outers.of(sample.tid, sample.time) } else { None };
         let mut size = user.stack.len();
-        if let Some(outer) = &outer {
+        if let Some(outer) = outer {
             copied = copied.with_outer(outer.address, &outer.bytes);
             size += outer.bytes.len();
         }

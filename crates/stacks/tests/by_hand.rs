@@ -101,7 +101,7 @@ fn a_part_that_a_copy_lacks_is_of_the_sample_at_which_it_was_written() {
         assert_eq!((frames.len(), found), (2, end));
         let (frames, found) = sample_of(&mut session, (0, Some(1_001_000)), user(cut_short));
         assert_eq!((frames.len(), frames[2].address, found), (3, IN_START, End::Root));
-        let (frames, found) = sample_of(&mut session, (0, Some(1_002_000)), user(cut_short));
+        let (frames, found) = sample_of(&mut session, (0, Some(1_101_000)), user(cut_short));
         assert_eq!((frames.len(), found), (2, end));
     }
 }

@@ -1,12 +1,13 @@
 //! Parts of stacks that are larger than samples copy.
 //!
 //! The program in the kernel writes such a part when the event takes its sample, so the two belong together
-//! if one thread has both at one time. Either may be lost.
+//! if one thread has both at one time. Either may be lost. Samples that a thread has at the highest
+//! frequencies are closer than times are exact, so of several parts the nearest counts.
 
 use std::collections::VecDeque;
 
 /// The times of a sample and of its part differ by less than this, in nanoseconds: kernels take that of the
-/// sample before or after the program runs. The shortest period is longer.
+/// sample before or after the program runs.
 pub const APART: u64 = 100_000;
 
 /// A part of a stack.
@@ -19,7 +20,7 @@ pub struct Outer {
     pub bytes: Vec<u8>,
 }
 
-/// Parts that wait for their samples, in the order of time.
+/// Parts of the last moments, in the order of time.
 #[derive(Default)]
 pub struct Outers(VecDeque<Outer>);
 
@@ -34,10 +35,10 @@ impl Outers {
     }
 
     /// The part of the stack of which a sample has the top.
-    pub fn take(&mut self, tid: u32, time: Option<u64>) -> Option<Outer> {
+    pub fn of(&self, tid: u32, time: Option<u64>) -> Option<&Outer> {
         let time = time.filter(|_| !self.0.is_empty())?;
-        let is_of_sample = |part: &Outer| part.tid == tid && time.abs_diff(part.time) < APART;
-        self.0.remove(self.0.iter().position(is_of_sample)?)
+        let apart = |part: &&Outer| time.abs_diff(part.time);
+        self.0.iter().filter(|part| part.tid == tid && apart(part) < APART).min_by_key(apart)
     }
 }
 
@@ -46,24 +47,41 @@ mod tests {
     use super::{APART, Outers};
     use sframe_bpf::OuterStack;
 
+    fn part(tid: u32, time: u64, address: u64) -> OuterStack<'static> {
+        OuterStack { time, pid: 1, tid, address, bytes: &[1; 8] }
+    }
+
+    fn found(outers: &Outers, tid: u32, time: u64) -> Option<u64> {
+        outers.of(tid, Some(time)).map(|part| part.address)
+    }
+
     #[test]
-    fn a_part_is_of_the_next_sample_of_its_thread() {
+    fn a_part_is_of_the_sample_of_its_thread() {
         let mut outers = Outers::default();
-        let part = |tid, time, address| OuterStack { time, pid: 1, tid, address, bytes: &[1; 8] };
-        let take = |outers: &mut Outers, tid, time| outers.take(tid, time).map(|part| part.address);
         let start = 10 * APART;
         outers.add(&part(1, start, 0x10));
         outers.add(&part(2, start, 0x20));
         outers.add(&part(3, start, 0x30));
-        assert_eq!(take(&mut outers, 4, Some(start)), None);
-        assert_eq!(take(&mut outers, 2, Some(start - APART)), None);
-        assert_eq!(take(&mut outers, 2, None), None);
-        assert_eq!(take(&mut outers, 2, Some(start + APART - 1)), Some(0x20));
-        assert_eq!(take(&mut outers, 2, Some(start + APART - 1)), None);
-        assert_eq!(take(&mut outers, 3, Some(start - APART + 1)), Some(0x30));
-        // Its own sample was lost.
-        assert_eq!(take(&mut outers, 1, Some(start + APART)), None);
+        assert_eq!(found(&outers, 4, start), None);
+        assert_eq!(found(&outers, 2, start - APART), None);
+        assert!(outers.of(2, None).is_none());
+        assert_eq!(found(&outers, 2, start + APART - 1), Some(0x20));
+        assert_eq!(found(&outers, 3, start - APART + 1), Some(0x30));
+        assert_eq!(found(&outers, 1, start + APART), None);
         outers.add(&part(3, start + 2 * APART + 1, 0x40));
         assert_eq!(outers.0.len(), 1);
+    }
+
+    /// The first sample has no part, since all of its stack was copied, or it was lost.
+    #[test]
+    fn samples_at_a_high_frequency_have_their_own_parts() {
+        let mut outers = Outers::default();
+        let (start, period) = (10 * APART, APART / 5);
+        for number in 1..4 {
+            outers.add(&part(1, start + number * period, number));
+        }
+        let later = period / 4;
+        let parts = [0, 1, 2, 3].map(|number| found(&outers, 1, start + number * period + later));
+        assert_eq!(parts, [Some(1), Some(1), Some(2), Some(3)]);
     }
 }
