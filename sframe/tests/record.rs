@@ -217,15 +217,21 @@ fn a_frame_that_is_larger_than_the_copy_is_left_by_its_frame_pointer() {
     }
 }
 
+/// A program with a heap of code as Java's virtual machine keeps it.
+fn program_with_virtual_machine(folder: &Path) -> String {
+    let program = folder.join("program").to_str().unwrap().to_owned();
+    let source = format!("{}/tests/jit/hotspot.c", env!("CARGO_MANIFEST_DIR"));
+    let words = ["-O2", "-rdynamic", "-o", &program, &source];
+    assert!(Command::new("gcc").args(words).status().unwrap().success());
+    program
+}
+
 /// A program with a heap of code as Java's virtual machine keeps it. Its compiled methods use the frame
 /// pointer for a value, and an adapter moves the stack pointer between one of them and the interpreter.
 #[test]
 fn code_of_a_virtual_machine_of_java_has_names_and_frames() {
     let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("program").to_str().unwrap().to_owned();
-    let source = format!("{}/tests/jit/hotspot.c", env!("CARGO_MANIFEST_DIR"));
-    let words = ["-O2", "-rdynamic", "-o", &program, &source];
-    assert!(Command::new("gcc").args(words).status().unwrap().success());
+    let program = program_with_virtual_machine(folder.path());
     let known = [
         &["work", "org.Fake.run", "org.Fake.call", "main"][..],
         &["org.Fake.run", "org.Fake.call", "main"],
@@ -266,10 +272,7 @@ fn code_of_a_virtual_machine_of_java_has_names_and_frames() {
 #[test]
 fn code_that_a_virtual_machine_has_freed_is_not_left_by_a_frame_pointer() {
     let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("program").to_str().unwrap().to_owned();
-    let source = format!("{}/tests/jit/hotspot.c", env!("CARGO_MANIFEST_DIR"));
-    let words = ["-O2", "-rdynamic", "-o", &program, &source];
-    assert!(Command::new("gcc").args(words).status().unwrap().success());
+    let program = program_with_virtual_machine(folder.path());
     for options in [&["--no-bpf", "--", &program, "freed"][..], &["--bpf", "--", &program, "freed"]] {
         let Some(recorded) = record(options) else { return };
         assert_eq!(recorded.status, Some(0), "{}", recorded.said);
