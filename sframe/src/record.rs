@@ -127,7 +127,10 @@ fn summary_of_all(profile: &Profile, recorded: &Recorded) -> String {
     let covered = match coverage.processor_time.zip(coverage.share()) {
         Some((time, share)) => {
             let seconds = time.counted.as_secs_f64();
-            format!(", for {:.0} % of {seconds:.3} s of processor time", 100.0 * share)
+            let not_sampled =
+                time.unsampled_share().map(|share| format!(", {:.0} % [not sampled]", 100.0 * share));
+            let rest = not_sampled.unwrap_or_default();
+            format!(", for {:.0} % of {seconds:.3} s of processor time{rest}", 100.0 * share)
         }
         None => String::new(),
     };
@@ -156,17 +159,14 @@ fn warn_of_the_incomplete(recorded: &Recorded) {
     cut.iter().chain(&missing).chain(&switched).for_each(|text| warn(text));
     let coverage = &recorded.statistics.coverage;
     let Some((time, share)) = coverage.processor_time.zip(coverage.share()) else { return };
-    if share < ENOUGH
-        && !recorded.by_processor
-        && time.with_kernel
-        && coverage.lost.count == 0
-        && time.counted > MEASURABLE
-    {
-        warn(&format!(
-            "samples stand for {:.0} % of the processor time: threads that end within a period have none; --per-processor \
-             sees them, as root",
-            100.0 * share
-        ));
+    if share < ENOUGH && !recorded.by_processor && coverage.lost.count == 0 && time.counted > MEASURABLE {
+        let helps = if time.with_kernel {
+            "threads that end within a period have none; --per-processor sees them, as root"
+        } else {
+            "this user may not sample the kernel, and threads that end within a period have none; root sees both, and \
+             kernel.perf_event_paranoid=1 lets others see the kernel"
+        };
+        warn(&format!("samples stand for {:.0} % of the processor time: {helps}", 100.0 * share));
     }
 }
 

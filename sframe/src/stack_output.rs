@@ -12,7 +12,7 @@ use stacks::kernel::Kernel;
 use stacks::nameless::{nameless, of_made_code};
 use stacks::profile::Profile;
 use stacks::session::Settings;
-use stacks::statistics::{Report, Statistics};
+use stacks::statistics::{End, Report, Statistics};
 use stacks::write::{Format, Kept, write};
 use std::collections::BTreeMap;
 use std::fs::{File, Permissions};
@@ -187,7 +187,8 @@ fn replaced(files: &Files) -> Vec<String> {
 /// How complete the samples of a profile are.
 pub fn summary(profile: &Profile) -> String {
     let whole = profile.rows.iter().filter(|row| row.end.is_rooted()).count();
-    let samples = count(profile.rows.len() as u64, "sample");
+    let all = profile.rows.iter().filter(|row| row.end != End::NotSampled).count();
+    let samples = count(all as u64, "sample");
     format!("{samples}, {whole} from the root on")
 }
 

@@ -112,7 +112,8 @@ enum sframe_place {
     SFRAME_PLACE_FILE = 0,      /* a file */
     SFRAME_PLACE_ANONYMOUS = 1, /* code that the process made while it ran */
     SFRAME_PLACE_UNMAPPED = 2,  /* nothing known */
-    SFRAME_PLACE_KERNEL = 3     /* the kernel */
+    SFRAME_PLACE_KERNEL = 3,    /* the kernel */
+    SFRAME_PLACE_NOT_SAMPLED = 4 /* wherever the thread was: this time was not sampled */
 };
 
 /* How a frame was found. The numbers from 0 on are those of enum sframe_source in sframe-unwind.h. */
@@ -182,7 +183,8 @@ enum sframe_stack_end {
     SFRAME_STACK_TOO_DEEP = 12,    /* more frames than the copy can hold */
     SFRAME_STACK_NARROW = 13,      /* a program of 32 bits: only its instruction is known */
     SFRAME_STACK_NO_REGISTERS = 14, /* the sample has no registers */
-    SFRAME_STACK_PAGE_MISSING = 15 /* the copy of the stack ended at a page that was not there */
+    SFRAME_STACK_PAGE_MISSING = 15, /* the copy of the stack ended at a page that was not there */
+    SFRAME_STACK_NOT_SAMPLED = 16   /* it is no sample: the thread ran for `period` without one */
 };
 int sframe_tracker_stack_end(const sframe_tracker *tracker);
 
@@ -229,7 +231,8 @@ typedef struct sframe_sample {
     size_t size;                      /* bytes that the library has filled in */
     const sframe_stack_frame *frames; /* innermost first */
     size_t n_frames;                  /* how many */
-    uint64_t time;                    /* nanoseconds of the kernel's clock for samples */
+    uint64_t time;                    /* nanoseconds of CLOCK_MONOTONIC. Samples come in the order of time; what
+                                       * was not sampled (SFRAME_STACK_NOT_SAMPLED) is found out later */
     uint64_t period;                  /* what the sample stands for: cycles, or nanoseconds where the processor
                                        * counts no cycles */
     uint32_t pid, tid;

@@ -55,6 +55,7 @@ fn of_c(frame: &CFrame) -> Frame {
         0 => Place::File(FileId(frame.file), frame.own),
         1 => Place::Anonymous(frame.pid, frame.own),
         3 => Place::Kernel(frame.own),
+        4 => Place::NotSampled,
         _ => Place::Unmapped(frame.own),
     };
     Frame { address: frame.address, place, returns: frame.returns != 0, source: None }

@@ -51,6 +51,7 @@ impl CFrame {
             Place::Anonymous(_, address) => (1, 0, address),
             Place::Unmapped(address) => (2, 0, address),
             Place::Kernel(address) => (3, 0, address),
+            Place::NotSampled => (4, 0, 0),
         };
         let source = match frame.source {
             None => -1,
@@ -97,6 +98,7 @@ pub(crate) fn end_number(end: Option<End>) -> c_int {
         Some(End::Narrow) => 13,
         Some(End::NoRegisters) => 14,
         Some(End::PageMissing) => 15,
+        Some(End::NotSampled) => 16,
     }
 }
 
@@ -130,6 +132,7 @@ pub extern "C" fn sframe_stack_end_text(end: c_int) -> *const c_char {
         13 => c"a program of 32 bits",
         14 => c"the sample has no registers",
         15 => c"the copy of the stack ended at a page that was not there",
+        16 => c"time that was not sampled",
         _ => c"no such end",
     };
     text.as_ptr()

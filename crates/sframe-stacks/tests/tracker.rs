@@ -369,8 +369,15 @@ struct Live {
 /// It ends by itself, should the test fail.
 const BUSY: &str = "i=0; while [ $i -lt 50000000 ]; do i=$((i + 1)); done";
 
+/// `SFRAME_STACK_NOT_SAMPLED`.
+const NOT_SAMPLED: c_int = 16;
+
 /// Takes a sample, and wants no more of this reading.
 unsafe extern "C" fn one(sample: *const CSample, arg: *mut c_void) -> c_int {
+    // SAFETY: the sample is valid during the call.
+    if unsafe { (*sample).end } == NOT_SAMPLED {
+        return 0;
+    }
     // SAFETY: the test hands it over, and the sample is valid during the call.
     unsafe {
         (*arg.cast::<Vec<(u64, u32, usize)>>()).push(((*sample).time, (*sample).pid, (*sample).n_frames))

@@ -15,6 +15,8 @@ use std::time::Duration;
 const STEPS: usize = 16;
 /// The largest number of stretches that are kept with their place. The others are only counted.
 const MOST_KEPT: usize = 1024;
+/// The share of the processor time from which on it is said that it was not sampled.
+const WORTH_TELLING: f64 = 0.005;
 /// The fewest samples whose share of the processor time is worth a number.
 const ENOUGH: u64 = 10;
 
@@ -27,6 +29,8 @@ pub struct Coverage {
     pub samples: u64,
     /// The sum of their periods.
     pub periods: u64,
+    /// The sum of the periods of stacks that say that time was not sampled.
+    pub unsampled: u64,
     /// Distances between the samples of a processor.
     pub intervals: Intervals,
     /// Stretches in which records were lost.
@@ -47,10 +51,32 @@ pub struct Coverage {
 pub struct ProcessorTime {
     /// The time that the samples stand for.
     pub sampled: Duration,
+    /// The time of which stacks say that it was not sampled.
+    pub unsampled: Duration,
     /// The time that the kernel counted.
     pub counted: Duration,
     /// Whether time in the kernel is counted. Users who may not sample the kernel have no samples of it.
     pub with_kernel: bool,
+}
+
+impl ProcessorTime {
+    /// The share of the time that was not sampled, if it is worth telling.
+    pub fn unsampled_share(&self) -> Option<f64> {
+        let share = self.unsampled.as_secs_f64() / self.counted.as_secs_f64();
+        (share >= WORTH_TELLING).then_some(share)
+    }
+
+    /// What the time is that samples do not stand for, as a part of a sentence. `None`: nobody knows.
+    fn rest(&self) -> Option<String> {
+        let why = if self.with_kernel {
+            "in threads that ended within a period"
+        } else {
+            "in the kernel, which the user may not sample, and in threads that ended within a period"
+        };
+        let told = |share| format!("{:.0} % are [not sampled]: {why}", 100.0 * share);
+        let left_out = || (!self.with_kernel).then(|| "that in the kernel left out".to_owned());
+        self.unsampled_share().map(told).or_else(left_out)
+    }
 }
 
 /// Counts of distances in time.
@@ -192,9 +218,9 @@ impl Coverage {
     pub fn notes(&self) -> Vec<String> {
         let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
         let time = self.processor_time.zip(self.share()).map(|(time, share)| {
-            let part = if time.with_kernel { "" } else { ", without that in the kernel" };
             let (share, counted) = (100.0 * share, time.counted.as_secs_f64());
-            format!("they stand for {share:.0} % of {counted:.3} s of processor time{part}")
+            let rest = time.rest().map(|rest| format!(", {rest}")).unwrap_or_default();
+            format!("they stand for {share:.0} % of {counted:.3} s of processor time{rest}")
         });
         let interval = self.intervals.quantile(0.5).zip(self.intervals.quantile(0.9)).map(|(half, most)| {
             let (half, most) = (milliseconds(half), milliseconds(most));
@@ -251,11 +277,38 @@ mod tests {
     #[test]
     fn a_few_samples_have_no_share_of_the_processor_time() {
         let time = |milliseconds| Duration::from_millis(milliseconds);
-        let processor_time = Some(ProcessorTime { sampled: time(20), counted: time(10), with_kernel: true });
+        let processor_time = Some(ProcessorTime {
+            sampled: time(20),
+            unsampled: time(0),
+            counted: time(10),
+            with_kernel: true,
+        });
         let with = |samples| Coverage { processor_time, samples, ..Coverage::default() };
         assert_eq!(with(20).share(), Some(2.0));
         assert!(with(20).notes()[0].contains("200 % of 0.010 s"), "{:?}", with(20).notes());
         assert_eq!((with(2).share(), with(2).notes()), (None, vec![]));
+    }
+
+    #[test]
+    fn notes_say_what_the_time_is_that_was_not_sampled() {
+        let note = |unsampled, with_kernel| {
+            let time = |milliseconds| Duration::from_millis(milliseconds);
+            let (sampled, unsampled, counted) = (time(850), time(unsampled), time(1000));
+            let processor_time = Some(ProcessorTime { sampled, unsampled, counted, with_kernel });
+            let coverage = Coverage { processor_time, samples: 850, ..Coverage::default() };
+            coverage.notes().remove(0)
+        };
+        let start = "they stand for 85 % of 1.000 s of processor time";
+        assert_eq!(note(0, true), start);
+        assert_eq!(note(0, false), format!("{start}, that in the kernel left out"));
+        assert_eq!(
+            note(150, true),
+            format!("{start}, 15 % are [not sampled]: in threads that ended within a period")
+        );
+        assert!(
+            note(150, false)
+                .starts_with(&format!("{start}, 15 % are [not sampled]: in the kernel, which the user"))
+        );
     }
 
     #[test]

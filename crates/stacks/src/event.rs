@@ -17,6 +17,7 @@ pub(crate) mod kind {
     pub const THROTTLE: u32 = 5;
     pub const UNTHROTTLE: u32 = 6;
     pub const FORK: u32 = 7;
+    pub const READ: u32 = 8;
     pub const SAMPLE: u32 = 9;
     pub const MMAP2: u32 = 10;
     pub const LOST_SAMPLES: u32 = 13;
@@ -277,6 +278,17 @@ pub enum Event<'data> {
         /// The time, in nanoseconds.
         time: Option<u64>,
     },
+    /// A thread ended that inherited an event.
+    Counted {
+        /// Process.
+        pid: u32,
+        /// Thread.
+        tid: u32,
+        /// What the event counted in it.
+        count: u64,
+        /// The time, in nanoseconds.
+        time: Option<u64>,
+    },
     /// A record that this crate does not need.
     Other,
 }
@@ -434,6 +446,10 @@ pub fn read<'data>(layout: &Layout, record: &Record<'data>) -> Option<Event<'dat
             } else {
                 Event::Exited { pid, tid }
             }
+        }
+        kind::READ => {
+            let (pid, tid) = (reader.u32()?, reader.u32()?);
+            Event::Counted { pid, tid, count: reader.u64()?, time: layout.time(record) }
         }
         kind::SAMPLE => Event::Sample(sample(layout, &mut reader, kernel)?),
         kind::CALLCHAIN_DEFERRED => {

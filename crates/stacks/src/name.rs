@@ -28,6 +28,15 @@ pub(crate) fn nameless(address: u64, file: &str) -> Name {
     Name { function, known: false, offset: None, file: file.into(), place: None, inlined: false }
 }
 
+/// What stands for time that was not sampled.
+pub(crate) const NOT_SAMPLED: &str = "[not sampled]";
+
+/// The name of time that was not sampled.
+pub(crate) fn not_sampled() -> Name {
+    let (function, file) = (NOT_SAMPLED.into(), "[unknown]".into());
+    Name { function, known: true, offset: None, file, place: None, inlined: false }
+}
+
 /// The text that replaces a function's name at an address that no symbol covers: the address, or an offset in
 /// `file` if it is given.
 pub(crate) fn unnamed(file: Option<&str>, address: u64) -> Arc<str> {

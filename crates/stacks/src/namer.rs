@@ -4,7 +4,7 @@
 use crate::files::{FileId, Files, MappedFile};
 use crate::jit_map::JitMap;
 use crate::kernel::Kernel;
-use crate::name::{Name, nameless, unnamed};
+use crate::name::{Name, nameless, not_sampled, unnamed};
 use crate::process::Place;
 use crate::session::Frame;
 use crate::symbols::{Symbol, demangled};
@@ -74,6 +74,7 @@ impl Search<'_> {
             Place::Anonymous(pid, address) => names.push(self.of_made_code(pid, address)),
             Place::Unmapped(address) => names.push(nameless(address, "[unknown]")),
             Place::Kernel(address) => names.push(self.kernel.name(address)),
+            Place::NotSampled => names.push(not_sampled()),
         }
     }
 

@@ -45,6 +45,8 @@ pub enum Place {
     Unmapped(u64),
     /// The kernel.
     Kernel(u64),
+    /// Wherever the thread was: this time was not sampled.
+    NotSampled,
 }
 
 impl Hash for Place {
@@ -54,6 +56,7 @@ impl Hash for Place {
             Self::File(FileId(file), address) => (file, address),
             Self::Anonymous(pid, address) => (pid, address),
             Self::Unmapped(address) | Self::Kernel(address) => (0, address),
+            Self::NotSampled => (0, 0),
         };
         state.write_u32(owner);
         state.write_u64(address);

@@ -128,6 +128,14 @@ impl Profile {
         self.begun = self.begun.or_else(|| end.checked_sub(Duration::from_nanos(length)));
     }
 
+    /// Sorts the samples by their time, if all have one: those of threads that wait, and time that was not
+    /// sampled, arrive later than others.
+    pub(crate) fn sort(&mut self) {
+        if self.rows.iter().all(|row| row.time.is_some()) {
+            self.rows.sort_by_key(|row| row.time);
+        }
+    }
+
     /// Whether addresses are kept.
     pub fn keeps_addresses(&self) -> bool {
         self.keep_addresses

@@ -192,7 +192,7 @@ impl Session {
             }
             Some(Event::Throttled { again, at }) => self.statistics.coverage.throttled(*again, *at),
             Some(Event::Switched { tid, out, time }) => self.switched(*tid, *out, *time, take),
-            Some(Event::Other) => {}
+            Some(Event::Counted { .. } | Event::Other) => {}
             None => self.statistics.unreadable += 1,
         }
         self.files.close_unused();
@@ -498,14 +498,34 @@ impl Session {
             }
             statistics.frames += count;
         }
-        let Waiting { pid, tid, event, cpu, time, period, frames, in_kernel } = sample;
+        self.tell(&sample, end, take);
+        sample.frames
+    }
+
+    /// Passes on a stack of the first event for time of a thread that was not sampled. It is counted as no
+    /// sample.
+    pub(crate) fn add_not_sampled(
+        &mut self,
+        (pid, tid): (u32, u32),
+        time: u64,
+        period: u64,
+        take: &mut dyn FnMut(&Stack<'_>),
+    ) {
+        let unsampled = &mut self.statistics.coverage.unsampled;
+        *unsampled = unsampled.saturating_add(period);
+        let frames = vec![Frame { address: 0, place: Place::NotSampled, returns: false, source: None }];
+        let (event, cpu, time, in_kernel) = (0, None, Some(time), false);
+        let stack = Waiting { pid, tid, event, cpu, time, period, frames, in_kernel };
+        self.tell(&stack, End::NotSampled, take);
+    }
+
+    /// Passes a stack on, with the names of its process and thread.
+    fn tell(&self, stack: &Waiting, end: End, take: &mut dyn FnMut(&Stack<'_>)) {
+        let &Waiting { pid, tid, event, cpu, time, period, ref frames, in_kernel } = stack;
         let thread = self.processes.thread_name(tid);
         let process = self.processes.known(pid).map_or(&[][..], |process| &process.name);
         let process = if process.is_empty() { thread } else { process };
-        let stack =
-            Stack { pid, tid, process, thread, event, cpu, time, period, frames: &frames, end, in_kernel };
-        take(&stack);
-        frames
+        take(&Stack { pid, tid, process, thread, event, cpu, time, period, frames, end, in_kernel });
     }
 
     /// Unwinds the user part.

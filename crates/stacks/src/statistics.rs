@@ -49,6 +49,8 @@ pub enum End {
     Narrow,
     /// The recording has no registers.
     NoRegisters,
+    /// It is no sample: the thread ran so long without one.
+    NotSampled,
 }
 
 impl End {
@@ -79,6 +81,7 @@ impl End {
             Self::TooDeep => "too many frames".into(),
             Self::Narrow => "a 32-bit program".into(),
             Self::NoRegisters => NO_REGISTERS.into(),
+            Self::NotSampled => "time that was not sampled".into(),
         }
     }
 }
@@ -155,6 +158,9 @@ struct CoverageReport {
     processor_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sampled_seconds: Option<f64>,
+    /// The time of which stacks say that it was not sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unsampled_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     share: Option<f64>,
     /// Whether that time is also the time in the kernel.
@@ -191,6 +197,7 @@ impl CoverageReport {
         Self {
             processor_seconds: time.map(|time| time.counted.as_secs_f64()),
             sampled_seconds: time.map(|time| time.sampled.as_secs_f64()),
+            unsampled_seconds: time.map(|time| time.unsampled.as_secs_f64()),
             share: coverage.share(),
             with_kernel: time.map(|time| time.with_kernel),
             intervals: SHARES.iter().filter_map(|&share| Some((share, seconds(share)?))).collect(),
@@ -202,12 +209,15 @@ impl CoverageReport {
     /// Adds lines for people.
     fn add_text(&self, text: &mut String) {
         if let (Some(share), Some(seconds)) = (self.share, self.processor_seconds) {
-            let without = if self.with_kernel == Some(false) { ", that in the kernel left out" } else { "" };
-            let _ = writeln!(
+            let unsampled = 100.0 * self.unsampled_seconds.unwrap_or(0.0) / seconds;
+            let _ = write!(
                 text,
-                "coverage  {:>9.2} % of {seconds:.3} s of processor time{without}",
+                "coverage  {:>9.2} % of {seconds:.3} s of processor time, and {unsampled:.2} % shown as not sampled",
                 100.0 * share
             );
+            let without =
+                if self.with_kernel == Some(false) { ": that in the kernel may not be" } else { "" };
+            let _ = writeln!(text, "{without}");
         }
         let milliseconds = |share: u8| self.intervals.get(&share).map_or(0.0, |seconds| 1000.0 * seconds);
         if !self.intervals.is_empty() {

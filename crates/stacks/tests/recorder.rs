@@ -4,9 +4,12 @@
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use stacks::kernel::Kernel;
-use stacks::live::{NATIVE, Recorder, Refusal, Request, Target};
+use stacks::live::{Clock, NATIVE, Recorder, Refusal, Request, Target};
 use stacks::namer::Namer;
+use stacks::process::Place;
 use stacks::session::{Session, Settings, Stack};
+use stacks::statistics::End;
+use std::collections::BTreeMap;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -60,7 +63,7 @@ fn samples_come_when_the_descriptor_says_so_until_the_process_ends() {
         let mut frames = Vec::new();
         let mut take = |stack: &Stack<'_>| {
             assert_eq!(stack.pid, child.id());
-            count += 1;
+            count += u64::from(stack.end != End::NotSampled);
             frames.extend_from_slice(stack.frames);
         };
         let goes_on = recorder.read(&mut session, &mut take);
@@ -84,6 +87,43 @@ fn samples_come_when_the_descriptor_says_so_until_the_process_ends() {
     assert_eq!((statistics.samples, session.take_statistics().samples), (count, 0));
     assert!(statistics.coverage.processor_time.is_none_or(|time| time.counted > Duration::ZERO));
     assert_eq!((ended.status, ended.events.len()), (None, 1));
+}
+
+/// Processes that end within a period have no samples of their own clock. Their time is there all the same,
+/// and says whose it is; with the samples it is all that the kernel counts.
+#[test]
+fn time_of_processes_without_samples_is_told() {
+    let Some(mut session) = session() else { return };
+    let script = "i=0; while [ $i -lt 300 ]; do i=$((i + 1)); /bin/true; done";
+    let command = ["sh", "-c", script].map(Into::into).to_vec();
+    let request = Request { clock: Clock::Thread, frequency: 200, ..Request::new(Target::Command(command)) };
+    let mut recorder = match Recorder::begin(&request, &mut session, None) {
+        Ok(recorder) => recorder,
+        Err(refusal) => return assert!(REFUSALS.contains(&refusal.code), "{refusal}"),
+    };
+    let (mut not_sampled, mut sampled) = (BTreeMap::new(), 0);
+    let mut take = |stack: &Stack<'_>| {
+        if stack.end == End::NotSampled {
+            assert!(matches!(stack.frames, [frame] if frame.place == Place::NotSampled));
+            *not_sampled.entry(String::from_utf8_lossy(stack.thread).into_owned()).or_insert(0) +=
+                stack.period;
+        } else {
+            sampled += stack.period;
+        }
+    };
+    while recorder.read(&mut session, &mut take) {
+        assert!(is_readable(&recorder, 900));
+    }
+    let statistics = recorder.statistics(&mut session);
+    let ended = recorder.end(&mut session, &mut take).unwrap();
+    let Some(time) = statistics.coverage.processor_time.filter(|_| ended.events == ["cpu-clock"]) else {
+        return;
+    };
+    assert!(not_sampled.get("true").is_some_and(|&time| time > 0), "{not_sampled:?}, {time:?}");
+    let told: u64 = not_sampled.values().sum();
+    assert_eq!(Duration::from_nanos(told), time.unsampled);
+    let share = (sampled + told) as f64 / time.counted.as_nanos() as f64;
+    assert!((0.8..1.2).contains(&share), "{share}: {not_sampled:?}, {time:?}");
 }
 
 #[test]

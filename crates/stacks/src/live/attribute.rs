@@ -57,11 +57,14 @@ pub struct Common {
     pub on_exec: bool,
     /// Whether threads and processes that the sampled ones start are sampled, too.
     pub inherit: bool,
-    /// Whether a BPF program unwinds. Then records have the time of the clock that it reads, and an event of
-    /// its own tells of processes.
+    /// Whether a BPF program unwinds. Then an event of its own tells of processes.
     pub in_kernel: bool,
     /// Whether the kernel tells when threads get and leave a processor.
     pub switches: bool,
+    /// Whether the kernel tells of each thread that ends how long it has run. When it switches between
+    /// threads that have inherited the same events, it lets both exchange their counts, by two lists whose
+    /// order may differ. So this is right only if all inherited events count the same.
+    pub tells_time: bool,
 }
 
 impl Common {
@@ -71,8 +74,9 @@ impl Common {
             sys::perf_event_attr { size: size_of::<sys::perf_event_attr>() as u32, ..Default::default() };
         attribute.set_disabled(1);
         attribute.set_exclude_hv(1);
-        attribute.set_use_clockid(self.in_kernel.into());
-        attribute.clockid = if self.in_kernel { libc::CLOCK_MONOTONIC } else { 0 };
+        // The clock that a BPF program and this process read, and programs that tell of code that they make.
+        attribute.set_use_clockid(1);
+        attribute.clockid = libc::CLOCK_MONOTONIC;
         attribute
     }
 
@@ -136,6 +140,7 @@ impl Common {
         if first && !self.in_kernel {
             self.tell(&mut attribute);
         }
+        attribute.set_inherit_stat(self.tells_time.into());
         attribute.set_context_switch((first && self.switches).into());
         attribute.set_exclude_callchain_user(1);
         attribute.set_exclude_idle(1);

@@ -93,6 +93,11 @@ impl Choice {
         self.is_time() && self.kind != Self::cycles().kind
     }
 
+    /// Whether it counts nanoseconds and takes a sample at each period.
+    pub(super) fn is_clock(&self) -> bool {
+        self.counts_nanoseconds() && self.period.is_none()
+    }
+
     /// Whether its samples stand for processor time.
     pub(super) fn is_time(&self) -> bool {
         [Self::cpu_clock(), Self::cycles()].iter().any(|time| time.kind == self.kind)

@@ -88,6 +88,8 @@ pub struct Events {
     pub choices: Vec<Choice>,
     /// Whether the kernel is sampled, too.
     pub with_kernel: bool,
+    /// Whether they count the time of threads, and the kernel tells of each thread that ends.
+    pub tells_time: bool,
     /// Bytes of the stack that are copied, at most.
     pub stack_size: u32,
 }
@@ -119,7 +121,7 @@ impl Events {
         let inherit = matches!(scope, Scope::Threads(_));
         let mut failed = io::Error::from(io::ErrorKind::Unsupported);
         for features in FEATURES {
-            let common = Common {
+            let mut common = Common {
                 abi,
                 features,
                 frequency: request.frequency,
@@ -128,11 +130,14 @@ impl Events {
                 inherit,
                 in_kernel,
                 switches: request.off_cpu,
+                tells_time: false,
             };
             if request.off_cpu && !features.kernel {
                 break;
             }
             let choices = choices(request, features.cycles);
+            let single = choices.len() == 1 && choices.iter().all(Choice::is_clock);
+            common.tells_time = inherit && !in_kernel && single;
             let tried = (0..).zip(&choices);
             let news = in_kernel.then(|| common.news());
             let sampled = tried.map(|(number, choice)| common.sampled(choice, number == 0));
@@ -172,10 +177,18 @@ impl Events {
             branch: 0,
             user_registers: registers::mask(common.abi),
         };
-        let (with_kernel, stack_size) = (common.features.kernel, common.stack_size);
-        let (events, news, numbers) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let mut all =
-            Self { events, owned, news, news_owned, numbers, layout, choices, with_kernel, stack_size };
+        let mut all = Self {
+            events: Vec::new(),
+            owned,
+            news: Vec::new(),
+            news_owned,
+            numbers: BTreeMap::new(),
+            layout,
+            choices,
+            with_kernel: common.features.kernel,
+            tells_time: common.tells_time,
+            stack_size: common.stack_size,
+        };
         match scope {
             Scope::Threads(list) => all.open_threads(&common, *list)?,
             Scope::Processors | Scope::Group(_) => all.open_for(&common, of).map_err(other)?,

@@ -66,7 +66,7 @@ impl Members {
                 }
                 pids.contains(pid)
             }
-            Event::Exited { pid, .. } => pids.contains(pid),
+            Event::Exited { pid, .. } | Event::Counted { pid, .. } => pids.contains(pid),
             Event::Sample(sample) => pids.contains(&sample.pid),
             Event::Deferred { .. }
             | Event::Lost { .. }

@@ -36,6 +36,7 @@ mod stale;
 mod sync;
 mod tables;
 mod target;
+mod unsampled;
 mod unwinder;
 
 use crate::files::Files;

@@ -9,7 +9,7 @@ use crate::ticks;
 use std::fs;
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,6 +32,12 @@ impl Counter {
         let all: std::io::Result<Vec<OwnedFd>> =
             threads.iter().map(|&thread| open(&attribute, Of::Thread(thread), -1)).collect();
         all.map_or(Self::None, |events| Self::Threads(events.into_iter().map(File::from).collect()))
+    }
+
+    /// Takes the time from the clocks that ask for samples: they count it anyway.
+    pub fn of_clocks<'a>(clocks: impl Iterator<Item = BorrowedFd<'a>>) -> Self {
+        let all: std::io::Result<Vec<OwnedFd>> = clocks.map(|clock| clock.try_clone_to_owned()).collect();
+        all.map_or(Self::None, |clocks| Self::Threads(clocks.into_iter().map(File::from).collect()))
     }
 
     /// Counts the time of all processors.

@@ -16,10 +16,11 @@ use super::refusal::Refusal;
 use super::request::{NATIVE, Request, Target};
 use super::ring;
 use super::target::{self, Started};
+use super::unsampled::Unsampled;
 use super::unwinder::{Told, UNWOUND, Unwinder, pass_on};
 use crate::coverage::ProcessorTime;
 use crate::event::Event;
-use crate::present;
+use crate::present::{self, threads_of};
 use crate::session::{Session, Stack};
 use crate::statistics::Statistics;
 use sframe_bpf::Stacks;
@@ -184,7 +185,7 @@ impl Recorder {
             in_kernel.attach(&events).map_err(in_kernel_fails)?;
             in_kernel.prepare(session, &request.target);
         }
-        let counter = counter(request, &started);
+        let counter = counter(request, &started, &events);
         let by_processor =
             !matches!((&request.target, &members), (Target::Command(_) | Target::Processes(_), Members::All));
         if !started.waits() || by_processor {
@@ -205,8 +206,10 @@ impl Recorder {
             by_processor,
             smaller_copies: smaller.then_some(events.stack_size),
         };
+        let period = 1_000_000_000 / request.frequency.max(1);
+        let unsampled = events.tells_time.then(|| Unsampled::new(period, started.processes(), threads_of));
         let work = Work {
-            unwinder: Unwinder::new(in_kernel, events.numbers(), members),
+            unwinder: Unwinder::new(in_kernel, unsampled, events.numbers(), members),
             started,
             counter,
             counted: Duration::ZERO,
@@ -249,7 +252,7 @@ impl Recorder {
             self.work.unwinder.add(batch);
         }
         if last {
-            self.work.unwinder.finish();
+            self.work.finish_unwinding();
         }
     }
 
@@ -348,7 +351,7 @@ impl Work {
                 }
             }
         }
-        self.unwinder.finish();
+        self.finish_unwinding();
         self.unwinder.pass_on(session, take);
     }
 
@@ -362,6 +365,7 @@ impl Work {
     fn is_over(&mut self, stop: bool) -> bool {
         if !self.over && self.is_due() {
             self.visited = self.begun.elapsed();
+            self.unwinder.look_at_threads();
             let stops = stop || self.duration.is_some_and(|duration| self.visited >= duration);
             if stops {
                 self.started.stop();
@@ -369,6 +373,12 @@ impl Work {
             self.over = self.started.has_ended() || stops && self.started.runs_nothing();
         }
         self.over
+    }
+
+    /// Lets the unwinder handle all that is left.
+    fn finish_unwinding(&mut self) {
+        let run = self.counter.read();
+        self.unwinder.finish(run.and_then(|run| u64::try_from(run.as_nanos()).ok()));
     }
 
     fn progress(&self) -> Progress {
@@ -417,7 +427,8 @@ impl Facts {
             statistics.coverage.samples.saturating_mul(1_000_000_000) / self.frequency.max(1)
         };
         let sampled = Duration::from_nanos(nanoseconds);
-        Some(ProcessorTime { sampled, counted: counted?, with_kernel: self.with_kernel })
+        let unsampled = Duration::from_nanos(statistics.coverage.unsampled);
+        Some(ProcessorTime { sampled, unsampled, counted: counted?, with_kernel: self.with_kernel })
     }
 }
 
@@ -443,10 +454,13 @@ impl Turn<'_> {
 }
 
 /// Counts the processor time of the programs.
-fn counter(request: &Request, started: &Started) -> Counter {
+fn counter(request: &Request, started: &Started, events: &Events) -> Counter {
     match &request.target {
         Target::Machine => Counter::of_machine(),
         Target::Group(folder) => Counter::of_group(folder),
+        Target::Command(_) | Target::Processes(_) if events.tells_time => {
+            Counter::of_clocks(events.descriptors())
+        }
         Target::Command(_) | Target::Processes(_) => Counter::of_threads(&started.threads(), started.waits()),
     }
 }

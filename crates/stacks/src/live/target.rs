@@ -101,6 +101,11 @@ impl Started {
         self.pids.iter().flat_map(|&pid| threads_of(pid)).collect()
     }
 
+    /// The sampled processes. None: all that the kernel tells of.
+    pub fn processes(&self) -> &[u32] {
+        &self.pids
+    }
+
     /// Processes that ran before the recording.
     pub fn found(&self) -> &[u32] {
         &self.found

@@ -7,6 +7,7 @@ use super::events::Numbers;
 use super::kernel::InKernel;
 use super::members::Members;
 use super::ring;
+use super::unsampled::{Missing, Unsampled};
 use crate::event::{Event, Layout, Record, read};
 use crate::session::{APART, Described, Session, Stack};
 use sframe_bpf::{OuterStack, Sample};
@@ -42,6 +43,8 @@ impl Told {
 /// Unwinds what the rings hold.
 pub struct Unwinder {
     pub in_kernel: Option<InKernel>,
+    /// Finds the time of threads that has no samples, where threads have clocks of their own.
+    pub unsampled: Option<Unsampled>,
     layout: Layout,
     numbers: Numbers,
     members: Members,
@@ -55,6 +58,8 @@ pub struct Unwinder {
     ready: usize,
     /// The latest time in the batches so far.
     limit: u64,
+    /// Whether no more records come, and the time that the programs have run, if it is known.
+    finished: Option<Option<u64>>,
     /// Samples so far.
     pub samples: u64,
     /// Records that the kernel had to drop so far.
@@ -77,12 +82,18 @@ struct Waiting {
 
 impl Unwinder {
     /// An unwinder without records.
-    pub fn new(in_kernel: Option<InKernel>, numbers: Numbers, members: Members) -> Self {
+    pub fn new(
+        in_kernel: Option<InKernel>,
+        unsampled: Option<Unsampled>,
+        numbers: Numbers,
+        members: Members,
+    ) -> Self {
         let layout = numbers.layout;
         let (batches, first) = (VecDeque::new(), 0);
         let (waiting, next, ready, limit, samples, lost) = (Vec::new(), 0, 0, 0, 0, 0);
         Self {
             in_kernel,
+            unsampled,
             layout,
             numbers,
             members,
@@ -92,6 +103,7 @@ impl Unwinder {
             next,
             ready,
             limit,
+            finished: None,
             samples,
             lost,
         }
@@ -131,9 +143,18 @@ impl Unwinder {
         self.next < self.ready
     }
 
-    /// Lets all records be handled: no more batches will come.
-    pub fn finish(&mut self) {
+    /// Reads how long the sampled threads have run, now and then.
+    pub fn look_at_threads(&mut self) {
+        if let Some(unsampled) = &mut self.unsampled {
+            unsampled.look();
+        }
+    }
+
+    /// Lets all records be handled: no more batches will come. `run`: how long the programs have run, in
+    /// nanoseconds.
+    pub fn finish(&mut self, run: Option<u64>) {
         self.ready = self.waiting.len();
+        self.finished = Some(run);
     }
 
     /// Handles all records that can be.
@@ -146,6 +167,11 @@ impl Unwinder {
         if self.next >= self.ready {
             if let Some(in_kernel) = &mut self.in_kernel {
                 in_kernel.send_processes(session);
+            }
+            if let Some(run) = self.finished
+                && let Some(mut unsampled) = self.unsampled.take()
+            {
+                unsampled.finish(run, &mut |missing| add_missing(session, missing, take));
             }
             return None;
         }
@@ -209,6 +235,14 @@ impl Unwinder {
         }
         let number = self.numbers.of(record);
         pass_on(session, self.in_kernel.as_mut(), (number, event.as_ref()), take);
+        if let (Some(unsampled), Some(event)) = (&mut self.unsampled, &event) {
+            match event {
+                Event::Sample(sample) if number == 0 => unsampled.sampled(sample),
+                _ => {}
+            }
+            let time = self.layout.time(record).unwrap_or(0);
+            unsampled.note(event, time, &mut |missing| add_missing(session, missing, take));
+        }
         event.as_ref().map_or(Told::Other, Told::by)
     }
 }
@@ -233,6 +267,13 @@ pub fn pass_on(
         take(stack);
     });
     in_kernel.send_tables(session);
+}
+
+/// Passes on stacks for time that was not sampled.
+fn add_missing(session: &mut Session, missing: &Missing, take: &mut dyn FnMut(&Stack<'_>)) {
+    for &time in &missing.times {
+        session.add_not_sampled(missing.thread, time, missing.period, take);
+    }
 }
 
 /// A record of this machine's byte order.

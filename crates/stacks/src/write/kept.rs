@@ -78,6 +78,7 @@ enum Spot {
     Anonymous(u32, u64),
     Unmapped(u64),
     Kernel(u64),
+    NotSampled,
 }
 
 /// Function, offset, file, source file and line, whether it was inlined, and whether its name is known.
@@ -95,6 +96,7 @@ impl From<Place> for Spot {
             Place::Anonymous(pid, address) => Self::Anonymous(pid, address),
             Place::Unmapped(address) => Self::Unmapped(address),
             Place::Kernel(address) => Self::Kernel(address),
+            Place::NotSampled => Self::NotSampled,
         }
     }
 }
@@ -106,6 +108,7 @@ impl From<Spot> for Place {
             Spot::Anonymous(pid, address) => Self::Anonymous(pid, address),
             Spot::Unmapped(address) => Self::Unmapped(address),
             Spot::Kernel(address) => Self::Kernel(address),
+            Spot::NotSampled => Self::NotSampled,
         }
     }
 }
@@ -125,12 +128,13 @@ impl Kept {
 
     /// A profile whose frames have these names.
     pub fn with_names(
-        profile: Profile,
+        mut profile: Profile,
         names: Names,
         files: &Files,
         statistics: &Statistics,
         title: &str,
     ) -> Self {
+        profile.sort();
         let (modules, report) = (Modules::of(files), statistics.report(files));
         Self { profile, names, modules, report, title: title.to_owned() }
     }

@@ -132,6 +132,7 @@ impl Dictionary {
                     (Some(Module { path, end: u64::MAX, ..Module::default() }), address)
                 }
                 Place::Anonymous(_, address) | Place::Unmapped(address) => (None, address),
+                Place::NotSampled => (None, 0),
             };
             let mapping = self.mappings.number(mapping);
             let mut lines = Message::default();

@@ -12,6 +12,7 @@
 use crate::event::{format, kind};
 use crate::files::FileId;
 use crate::image::Segment;
+use crate::name::NOT_SAMPLED;
 use crate::named::Named;
 use crate::process::Place;
 use crate::profile::{FrameKey, Row, Thread};
@@ -242,6 +243,9 @@ impl<'a> Named<'a> {
             Place::Anonymous(..) => {
                 Some(Mapping { start, length: PAGE, offset: start, path: "//anon", build_id: Vec::new() })
             }
+            Place::NotSampled => {
+                Some(Mapping { start: 0, length: PAGE, offset: 0, path: NOT_SAMPLED, build_id: Vec::new() })
+            }
             Place::Unmapped(_) | Place::Kernel(_) => None,
         }
     }
@@ -256,6 +260,7 @@ fn address(frame: &FrameKey) -> u64 {
         Place::Anonymous(_, address) | Place::Unmapped(address) | Place::Kernel(address) => {
             address.wrapping_add(returns)
         }
+        Place::NotSampled => 0,
     }
 }
 

@@ -48,6 +48,7 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
         let address = match key.place {
             Place::File(_, address) | Place::Anonymous(_, address) => address,
             Place::Unmapped(address) | Place::Kernel(address) => address,
+            Place::NotSampled => 0,
         };
         message.nested(profile::LOCATION, |location| {
             location.number(1, number);
@@ -192,7 +193,7 @@ impl Mappings {
                 None => return 0,
             },
             Place::Kernel(_) => ("[kernel.kallsyms]".into(), None, u64::MAX),
-            Place::Anonymous(..) | Place::Unmapped(_) => return 0,
+            Place::Anonymous(..) | Place::Unmapped(_) | Place::NotSampled => return 0,
         };
         let next = self.0.len() as u64 + 1;
         self.0.entry(path).or_insert((next, build_id, end)).0
