@@ -185,10 +185,12 @@ fn cut_off(cut: u64, samples: u64, by_bpf: bool) -> Option<String> {
 /// A sentence about stacks that are cut off at a page that was not there, if these are many.
 fn behind_missing_pages(cut: u64, samples: u64, by_bpf: bool) -> Option<String> {
     let share = cut as f64 / samples.max(1) as f64;
-    (share >= MANY && !by_bpf).then(|| {
+    let behind =
+        if by_bpf { "no frame pointers lead behind it" } else { "--bpf reads what is behind, as root" };
+    (share >= MANY).then(|| {
         format!(
             "{:.0} % of the stacks are cut off at a page to which nobody has written yet, in a large array for example: \
-             the kernel copies no further, and --bpf reads what is behind, as root",
+             the kernel copies no further, and {behind}",
             100.0 * share
         )
     })
@@ -258,7 +260,9 @@ mod tests {
         assert!(!cut_off(82, 100, true).unwrap().contains("--bpf"));
         let text = behind_missing_pages(82, 100, false).unwrap();
         assert!(text.starts_with("82 % ") && !text.contains("--stack-size") && text.contains("--bpf"));
-        assert_eq!((behind_missing_pages(9, 100, false), behind_missing_pages(82, 100, true)), (None, None));
+        let by_bpf = behind_missing_pages(82, 100, true).unwrap();
+        assert!(by_bpf.ends_with("no frame pointers lead behind it"), "{by_bpf}");
+        assert_eq!((behind_missing_pages(9, 100, false), behind_missing_pages(9, 100, true)), (None, None));
         assert_eq!(on_other_stacks(9, 100, false), None);
         assert!(
             on_other_stacks(12, 100, false)

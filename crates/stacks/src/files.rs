@@ -549,6 +549,12 @@ impl Files {
             .is_some_and(|objects| objects.has_method(address))
     }
 
+    /// Reads what virtual machines have made lately: it may be gone before a sample asks for it.
+    pub(crate) fn look_at_made_code(&self) {
+        let mut all = self.jit_objects.borrow_mut();
+        all.values_mut().filter_map(|known| known.objects.as_mut()).for_each(JitObjects::look);
+    }
+
     /// Whether a process has a virtual machine whose memory was read.
     pub(crate) fn has_virtual_machine(&self, pid: u32) -> bool {
         let all = self.jit_objects.borrow();

@@ -162,6 +162,13 @@ impl JitObjects {
         self.hotspot.as_mut().is_some_and(|hotspot| hotspot.has_method(address))
     }
 
+    /// Reads what a virtual machine has made since the last look.
+    pub fn look(&mut self) {
+        if let Some(hotspot) = &mut self.hotspot {
+            hotspot.look();
+        }
+    }
+
     /// The code that was last at an address.
     pub fn at(&self, address: u64) -> Option<Arc<JitObject>> {
         match self.listed_at(address) {

@@ -10,6 +10,8 @@ use std::ops::Range;
 
 /// Bytes of a name at most: of a blob, a part of the interpreter, a class or a method.
 pub const MAX_NAME: usize = 256;
+/// The byte of a segment that no blob has.
+pub const FREE: u64 = 0xff;
 /// The largest number of heaps.
 const MAX_HEAPS: u64 = 16;
 
@@ -45,8 +47,8 @@ pub struct Layout {
     pub high: Field,
     pub heap_memory: Field,
     pub heap_segments: Field,
-    pub is_used: Field,
-    pub header: u64,
+    is_used: Field,
+    header: u64,
     blob_name: Field,
     blob_start: Bound,
     blob_end: Bound,
@@ -123,8 +125,16 @@ impl Layout {
         Some(heaps.into_iter().filter_map(with_shift).filter(|heap| heap.1 < 32).collect())
     }
 
+    /// The blob in a block of a heap, if it is used.
+    pub fn blob_in(&self, memory: &ProcessMemory, block: u64) -> Option<Stamp> {
+        if self.is_used.of(memory, block)? == 0 {
+            return None;
+        }
+        self.stamp(memory, block.checked_add(self.header)?)
+    }
+
     /// What a blob is now.
-    pub fn stamp(&self, memory: &ProcessMemory, blob: u64) -> Option<Stamp> {
+    fn stamp(&self, memory: &ProcessMemory, blob: u64) -> Option<Stamp> {
         let method = self.method.as_ref().and_then(|method| method.of_blob.of(memory, blob));
         Some(Stamp {
             name: self.blob_name.of(memory, blob)?,

@@ -10,18 +10,23 @@
 //! Where frame pointers are kept, they still say nothing of a method that is about to make its frame, so all
 //! stacks with such code are unwound here, and none by a program in the kernel.
 //!
+//! Methods are compiled again and again, and what was there before is gone soon, while samples wait to be
+//! unwound. So new blobs are read while the process runs, whether a sample has met them or not ([`look`]).
+//!
 //! The process may change its memory at any time, so every loop and every size has a bound, and what was read
 //! of an address is looked at again after some time.
 
 mod fields;
 mod layout;
+mod look;
 
 use crate::hotspot_frame::{Frame, Instructions, Shape};
 use crate::jit_object::JitObject;
 use crate::process_memory::ProcessMemory;
 use fields::Fields;
 use hashbrown::HashMap;
-use layout::{Layout, MAX_NAME, Stamp};
+use layout::{FREE, Layout, MAX_NAME, Stamp};
+use look::Looked;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,15 +45,14 @@ const MAX_FORMER: usize = 1 << 12;
 /// Words of a frame with a fixed size: the return address and the caller's frame pointer at least.
 const LEAST_WORDS: i64 = 2;
 const MOST_WORDS: i64 = 1 << 20;
-/// The byte of a segment that no blob has.
-const FREE: u64 = 0xff;
 /// `push %rbp; mov %rsp, %rbp`, in both forms.
 const ENTERS: [[u8; 4]; 2] = [[0x55, 0x48, 0x8b, 0xec], [0x55, 0x48, 0x89, 0xe5]];
 
 /// A blob: code that was made at once.
 struct Blob {
     stamp: Stamp,
-    looked_at: Instant,
+    /// When a sample asked for it. `None`: none has.
+    asked_at: Option<Instant>,
     /// `None`: it cannot be read.
     object: Option<Arc<JitObject>>,
 }
@@ -62,6 +66,7 @@ pub struct HotSpot {
     /// When they were read: while the virtual machine starts, it has none, or not all.
     read_at: Instant,
     fields: Fields,
+    looked: Looked,
     /// By the starts of their code.
     blobs: BTreeMap<u64, Blob>,
     /// What was there before other blobs, which names samples that were taken before.
@@ -78,32 +83,56 @@ impl HotSpot {
         let layout = Layout::of(&fields)?;
         let heaps = layout.heaps(&memory).unwrap_or_default();
         let (read_at, blobs, former, methods) = (Instant::now(), BTreeMap::new(), Vec::new(), HashMap::new());
-        Some(Self { memory, layout, heaps, read_at, fields, blobs, former, methods })
+        let looked = Looked::default();
+        Some(Self { memory, layout, heaps, read_at, fields, looked, blobs, former, methods })
     }
 
     /// The code at an address, as it is now, or as it was last if the process has ended.
     pub fn now_at(&mut self, address: u64) -> Option<Arc<JitObject>> {
         if let Some(blob) = self.blob_at(address)
-            && blob.looked_at.elapsed() < TRUSTED
+            && blob.asked_at.is_some_and(|asked| asked.elapsed() < TRUSTED)
         {
             return blob.object.clone();
         }
         if self.read_at.elapsed() >= TRUSTED && self.heap_at(address).is_none() {
-            self.read_at = Instant::now();
-            // A process that has ended has no memory, but what it had still holds.
-            if let Some(heaps) = self.layout.heaps(&self.memory) {
-                self.heaps = heaps;
-            }
+            self.read_heaps();
         }
         if let Some(stamp) = self.find(address) {
-            let is_same = |known: &&mut Blob| known.stamp == stamp && known.object.is_some();
-            let same = self.blobs.get_mut(&stamp.start).filter(is_same);
-            match same {
-                Some(known) => known.looked_at = Instant::now(),
-                None => self.add(stamp),
+            self.note(stamp);
+            if let Some(blob) = self.blobs.get_mut(&stamp.start) {
+                blob.asked_at = Some(Instant::now());
             }
         }
         self.blob_at(address)?.object.clone()
+    }
+
+    /// Reads the blobs that were made since the last look.
+    pub fn look(&mut self) {
+        if !self.looked.again() {
+            return;
+        }
+        self.read_heaps();
+        for heap in self.heaps.clone() {
+            let found = self.looked.new_in((&self.memory, &self.layout), heap);
+            found.into_iter().flatten().for_each(|stamp| self.note(stamp));
+        }
+    }
+
+    /// Reads where the heaps are.
+    fn read_heaps(&mut self) {
+        self.read_at = Instant::now();
+        // A process that has ended has no memory, but what it had still holds.
+        if let Some(heaps) = self.layout.heaps(&self.memory) {
+            self.heaps = heaps;
+        }
+    }
+
+    /// Notes that a blob is there now.
+    fn note(&mut self, stamp: Stamp) {
+        let is_same = |known: &&Blob| known.stamp == stamp && known.object.is_some();
+        if self.blobs.get(&stamp.start).filter(is_same).is_none() {
+            self.add(stamp);
+        }
     }
 
     /// The code, or the interpreted method, that was last at an address.
@@ -140,7 +169,7 @@ impl HotSpot {
         if self.blobs.len() >= MAX_BLOBS {
             return;
         }
-        self.blobs.insert(stamp.start, Blob { stamp, looked_at: Instant::now(), object });
+        self.blobs.insert(stamp.start, Blob { stamp, asked_at: None, object });
     }
 
     /// The heap that has an address: where its code starts, its segments' size, and its own address.
@@ -167,12 +196,7 @@ impl HotSpot {
                 back => segment = segment.checked_sub(back)?,
             }
         }
-        let block = low.checked_add(segment << shift)?;
-        if layout.is_used.of(memory, block)? == 0 {
-            return None;
-        }
-        let blob = block.checked_add(layout.header)?;
-        let stamp = layout.stamp(memory, blob)?;
+        let stamp = layout.blob_in(memory, low.checked_add(segment << shift)?)?;
         stamp.code().contains(&address).then_some(stamp)
     }
 
@@ -347,6 +371,9 @@ mod tests {
                 }
             }
             let Some(mut heap) = open(&words, &fields, &sizes) else { continue };
+            if round % 2 == 0 {
+                heap.look();
+            }
             found[2] += usize::from(heap.has_method(start + 8 * 24) && heap.at(start + 8 * 24).is_some());
             for at in (start..start + 8 * HEAP as u64).step_by(97) {
                 heap.has_method(at);
@@ -424,6 +451,25 @@ mod tests {
         words[1] = 1;
         std::thread::sleep(TRUSTED);
         assert!(heap.now_at(std::hint::black_box(at)).is_some());
+    }
+
+    /// A method is gone when a sample that was taken before asks for it.
+    #[test]
+    fn code_has_a_name_that_is_gone_before_a_sample_asks_for_it() {
+        let mut words = vec![0u64; HEAP];
+        fill(&mut words);
+        let at = address(&words[0]) + 8 * 80;
+        let start = words[64 + 5];
+        let mut heap = open(&words, &FIELDS, &SIZES).unwrap();
+        // It is being made.
+        words[64 + 5] = 0;
+        heap.look();
+        assert!(heap.at(at).is_none());
+        words[64 + 5] = start;
+        std::thread::sleep(2 * TRUSTED);
+        heap.look();
+        (words[16], words[65]) = (u64::MAX, 0);
+        assert_eq!(heap.now_at(at).unwrap().name_at(at).map(|found| found.0), Some(&b"name.name"[..]));
     }
 
     /// Code that was made anew in the same place may have frames of another size.

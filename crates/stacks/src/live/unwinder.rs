@@ -168,6 +168,7 @@ impl Unwinder {
             if let Some(in_kernel) = &mut self.in_kernel {
                 in_kernel.send_processes(session);
             }
+            session.files().look_at_made_code();
             if let Some(run) = self.finished
                 && let Some(mut unsampled) = self.unsampled.take()
             {
