@@ -274,8 +274,8 @@ pub struct Sampled {
     /// Sample the programs of a control group, which a folder below /sys/fs/cgroup is
     #[arg(long, value_name = "FOLDER", conflicts_with = "pid")]
     pub cgroup: Option<PathBuf>,
-    /// Command to start and sample, with its arguments
-    #[arg(last = true)]
+    /// Command to start and sample, with its arguments; all that follows it belongs to it
+    #[arg(trailing_var_arg = true)]
     pub command: Vec<OsString>,
     /// Events to sample, by their names in perf list; EVENT/N takes a sample of every Nth [default: processor
     /// time]

@@ -37,6 +37,15 @@ impl Recorded {
     }
 }
 
+/// As `perf record` takes it: what follows the command belongs to it, and `--` may stand before it.
+#[test]
+fn a_command_needs_no_mark_before_it() {
+    for words in [&["sh", "-c", "exit 3", "--stats"][..], &["--", "sh", "-c", "exit 3"]] {
+        let Some(recorded) = record(words) else { return };
+        assert_eq!(recorded.status, Some(3), "{}", recorded.said);
+    }
+}
+
 /// A hundred processes that each end before a clock of their own has gone round.
 const SHORT: &str = "i=0; while [ $i -lt 200 ]; do i=$((i + 1)); /bin/true; done; exit 3";
 

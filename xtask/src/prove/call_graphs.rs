@@ -20,11 +20,12 @@ use std::process::Command;
 /// A program whose callers are known.
 struct Program {
     name: &'static str,
-    /// The compiler and its arguments. The output is named afterwards. Of Java, what runs it.
+    /// The compiler and its arguments. The output is named afterwards. Of Java, what runs it. Behind "run", a
+    /// program of the system and its arguments.
     build: &'static [&'static str],
 }
 
-const SOURCES: [(&str, &str); 8] = [
+const SOURCES: [(&str, &str); 11] = [
     ("calls.c", include_str!("call_graphs/calls.c")),
     ("assembly.c", include_str!("call_graphs/assembly.c")),
     ("assembly.S", include_str!("call_graphs/assembly.S")),
@@ -33,9 +34,12 @@ const SOURCES: [(&str, &str); 8] = [
     ("stacks.go", include_str!("call_graphs/stacks.go")),
     ("crossings.go", include_str!("call_graphs/crossings.go")),
     ("Calls.java", include_str!("call_graphs/Calls.java")),
+    ("Calls.js", include_str!("call_graphs/Calls.js")),
+    ("calls.py", include_str!("call_graphs/calls.py")),
+    ("numbers.py", include_str!("call_graphs/numbers.py")),
 ];
 
-const PROGRAMS: [Program; 13] = [
+const PROGRAMS: [Program; 19] = [
     Program { name: "C", build: &["gcc", "-O2", "calls.c"] },
     Program {
         name: "C, .debug_frame alone",
@@ -56,10 +60,19 @@ const PROGRAMS: [Program; 13] = [
     Program { name: "Java", build: &["java"] },
     // Without a list of names that is written at the exit: that has the code that was last at an address.
     Program { name: "Java with frame pointers", build: &["java", "-XX:+PreserveFramePointer"] },
+    Program { name: "node", build: &["run", "node", "--perf-basic-prof", "Calls.js"] },
+    Program { name: "CPython", build: &["run", "python3", "calls.py"] },
+    Program { name: "libgmp", build: &["run", "python3", "numbers.py"] },
+    Program { name: "OpenSSL, RSA", build: &["run", "openssl", "speed", "-seconds", "2", "rsa2048"] },
+    Program { name: "OpenSSL, FFDH", build: &["run", "openssl", "speed", "-seconds", "2", "ffdh2048"] },
+    Program {
+        name: "OpenSSL, SHA-512",
+        build: &["run", "openssl", "speed", "-seconds", "2", "-bytes", "8192", "-evp", "sha512"],
+    },
 ];
 
 /// The callers of each function of the programs.
-const CALLERS: [(&str, &[&str]); 46] = [
+const CALLERS: [(&str, &[&str]); 53] = [
     ("leaf", &["tail", "variable", "rare", "divided", "deep", "saves", "one", "two", "handled"]),
     ("tail", &["saves"]),
     ("variable", &["realigned"]),
@@ -118,7 +131,25 @@ const CALLERS: [(&str, &[&str]); 46] = [
             "Interpreter",
         ],
     ),
+    ("jsLeaf", &["jsFib", INTERPRETER]),
+    ("jsFib", &["jsFib", "jsMain", INTERPRETER]),
+    ("jsHashes", &["jsMain", INTERPRETER]),
+    ("jsParses", &["jsMain", INTERPRETER]),
+    ("jsSorts", &["jsMain", INTERPRETER]),
+    ("jsMain", &[INTERPRETER]),
+    // By versions: a builtin calls it, or C++ that a builtin has called.
+    (
+        "node::crypto::Hash::HashDigest",
+        &[
+            "Builtins_CallApiCallback",
+            "Builtins_CallApiCallbackGeneric",
+            "Builtins_CallApiCallbackOptimizedNoProfiling",
+            "v8::internal::FunctionCallbackArguments::Call",
+        ],
+    ),
 ];
+/// What runs functions of JavaScript that no compiler has seen.
+const INTERPRETER: &str = "Builtins_InterpreterEntryTrampoline";
 /// The outermost functions of whole stacks.
 const ROOTS: [&str; 10] = [
     "_start",
@@ -132,6 +163,9 @@ const ROOTS: [&str; 10] = [
     "runtime.rt0_go",
     "_rt0_amd64_linux",
 ];
+
+/// What only the outermost function calls: in stripped programs it has no name.
+const CALLED_BY_ROOTS: [&str; 3] = ["__libc_start_main", "__libc_start_main_impl", "_dl_start"];
 
 /// How the kernel's functions begin that are called from user code. A stack that begins with one has no user
 /// part: the thread has ended, and its memory is gone.
@@ -167,7 +201,7 @@ impl Verdict {
             return;
         }
         self.samples += count;
-        self.rooted += if functions.first().is_some_and(|first| ROOTS.contains(first)) { count } else { 0 };
+        self.rooted += if is_rooted(&functions) { count } else { 0 };
         let is_wrong = |edge: &&[&str]| match edge {
             [caller, callee] => {
                 let known = CALLERS.iter().find(|(function, _)| function == callee);
@@ -229,14 +263,30 @@ impl Verdict {
     }
 }
 
-/// The name of a function without what compilers add to those of its parts, without the hash that Go puts
-/// into the names of functions between it and C, and of a method without its types.
+/// Whether a stack is whole, outermost function first.
+fn is_rooted(functions: &[&str]) -> bool {
+    let is_nameless = |name: &str| name.contains("+0x") || name.starts_with("0x") || name == "[unknown]";
+    match functions {
+        [first, ..] if ROOTS.contains(first) => true,
+        [first, second, ..] => is_nameless(first) && CALLED_BY_ROOTS.contains(second),
+        _ => false,
+    }
+}
+
+/// The name of a function without its version, without what compilers add to those of its parts, without the
+/// hash that Go puts into the names of functions between it and C, of a method without its types, and of a
+/// function of JavaScript without the compiler and the file.
 fn plain(function: &str) -> String {
+    let script = ["JS:", "LazyCompile:"].into_iter().find_map(|start| function.strip_prefix(start));
+    if let Some(script) = script {
+        let name = script.trim_start_matches(['~', '^', '+', '*', '`', '\'']);
+        return name.split(' ').next().unwrap_or(name).to_owned();
+    }
     let with_types = function.strip_suffix(')').and_then(|name| name.split_once('('));
     if let Some((method, _)) = with_types.filter(|(method, _)| !method.ends_with(' ')) {
         return method.rsplit(' ').next().unwrap_or(method).to_owned();
     }
-    let end = [".cold", ".part.", ".constprop.", ".isra.", ".abi0"];
+    let end = ["@@", ".cold", ".part.", ".constprop.", ".isra.", ".abi0"];
     let end = end.iter().filter_map(|end| function.find(end)).min();
     let name = end.map_or(function, |end| &function[..end]);
     let hashed = ["_cgo_", "_cgoexp_"].into_iter().find_map(|start| {
@@ -283,12 +333,13 @@ pub fn call_graphs(proof: &mut Proof, sframe: &Path) -> Result<()> {
     }
     proof.note(format!(
         "\nSamples: those with a user part. Wrong: samples in which a function of the program has a caller that its source does not have. \
-         Rooted: the outermost function is one of {}. Not copied: walks that ended where the recording has no more of the stack. `sframe stacks` and perf script read the recording \
+         Rooted: the outermost function is one of {}, or has no name and calls one of {}. Not copied: walks that ended where the recording has no more of the stack. `sframe stacks` and perf script read the recording \
          of perf; `sframe record` runs as people run it, at 997 Hz. The kernel copies the top of one stack for a sample: of a handler with a stack \
          of its own, not the interrupted one; of Go, not the goroutine's while the thread runs C, the clock or the runtime on its own: such samples \
          end with the function that goes there, and a larger copy would not help. The program in the kernel reads both.\n\n\
          ## Wrong edges\n\n{}",
         ROOTS.join(", "),
+        CALLED_BY_ROOTS.join(", "),
         if edges.is_empty() { "none\n" } else { &edges }
     ))?;
     ensure!(wrong == 0, "{wrong} samples of sframe have a wrong edge");
@@ -303,6 +354,14 @@ fn build(proof: &Proof, program: &Program, path: &str) -> Result<()> {
         let line = format!("#!/bin/sh\nexec java {} -cp . Calls\n", arguments.join(" "));
         std::fs::write(proof.folder.join(path), line)?;
         return proof.tool("chmod", &["+x", path]).map(drop);
+    }
+    if *compiler == "run" {
+        std::fs::write(proof.folder.join(path), format!("#!/bin/sh\nexec {}\n", arguments.join(" ")))?;
+        let available = format!("command -v {}", arguments.first().unwrap_or(&""));
+        return proof
+            .tool("sh", &["-c", &available])
+            .and_then(|_| proof.tool("chmod", &["+x", path]))
+            .map(drop);
     }
     if *compiler == "go" {
         let [build, rest @ ..] = arguments else { return Ok(()) };
@@ -337,7 +396,7 @@ fn sampled(proof: &Proof, sframe: &Path, program: &str) -> Result<[(&'static str
 
 #[cfg(test)]
 mod tests {
-    use super::{NOT_COPIED, Verdict};
+    use super::{NOT_COPIED, Verdict, is_rooted, plain};
 
     #[test]
     fn wrong_callers_and_roots_are_counted() {
@@ -356,6 +415,11 @@ mod tests {
         );
         let verdict = Verdict::of_stats("prog;leaf 7\n", &stats);
         assert_eq!((verdict.samples, verdict.rooted, verdict.not_copied), (7, 0, Some(2)));
+        assert_eq!(plain("JS:*fib /p/Calls.js:3:1"), "fib");
+        assert_eq!(plain("__libc_start_main@@GLIBC_2.34"), "__libc_start_main");
+        assert_eq!(plain("node::Hash::Digest(v8::Info<v8::Value> const&)"), "node::Hash::Digest");
+        assert!(is_rooted(&["openssl+0x22a10", "__libc_start_main", "main"]) && is_rooted(&["_start"]));
+        assert!(!is_rooted(&["openssl+0x22a10", "main"]) && !is_rooted(&["main", "_dl_start"]));
         let script = "prog 7 1.0: 1 cpu-clock:\n\t 401 leaf+0x1 (/p)\n\t 402 main+0x2 (/p)\n\nprog 7 2.0: 1 cpu-clock:\n\t 401 one+0x1 (/p)\n";
         let verdict = Verdict::of_script(script);
         assert_eq!((verdict.samples, verdict.rooted, verdict.wrong), (2, 0, 1));

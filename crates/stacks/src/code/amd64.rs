@@ -119,6 +119,18 @@ impl Machine for Amd64 {
         effects.extend(changed.map(|&register| Effect::Overwrite(register)));
     }
 
+    fn moves_word(code: &[u8]) -> Option<(abi::Register, Effect)> {
+        let instruction = decode(code, 0);
+        let effect = match instruction.mnemonic() {
+            Mnemonic::Pop => Effect::TakeWord,
+            Mnemonic::Push => Effect::PutWordBack,
+            _ => return None,
+        };
+        let register = instruction.op0_register();
+        let held = HELD.iter().position(|&one| one == register && one != Register::None);
+        held.map(|number| (number as abi::Register, effect))
+    }
+
     fn ends_with_call(code: &[u8]) -> bool {
         (2..=9.min(code.len())).any(|length| {
             let instruction = decode(&code[code.len() - length..], 0);

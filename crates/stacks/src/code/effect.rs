@@ -38,10 +38,30 @@ pub enum Effect {
     SaveReturnAddress(i64),
     /// Loads the return address from there into its register.
     LoadReturnAddress(i64),
+    /// Takes the word on top of the stack into a register, which a later instruction puts back. If it is the
+    /// return address, what is moved in between are arguments below it.
+    TakeWord,
+    /// Puts it back.
+    PutWordBack,
     /// Loads all registers, the stack pointer too, as they were at the function's first instruction.
     LeaveFrame,
     /// Calls a function, which overwrites the link register where there is one.
     OverwriteLink,
     /// Signs the return address, or authenticates it.
     Sign(bool),
+}
+
+impl Effect {
+    /// Whether the frame pointer is another one behind it, or was saved.
+    pub fn is_of_frame_pointer(self) -> bool {
+        matches!(
+            self,
+            Self::LoseFramePointer
+                | Self::LoadFramePointer(_)
+                | Self::SaveFramePointer(_)
+                | Self::FramePointerFromStackPointer(_)
+                | Self::StackPointerFromFramePointer(_)
+                | Self::LeaveFrame
+        )
+    }
 }

@@ -21,6 +21,8 @@ pub struct State {
     return_address: Option<i64>,
     /// AArch64: whether the return address is signed.
     signed: bool,
+    /// x86-64: whether the return address is in a register for now, while the stack pointer moves below it.
+    taken: bool,
 }
 
 /// What comes of two states that meet at a place.
@@ -46,6 +48,7 @@ impl State {
             frame_pointer: None,
             return_address,
             signed: false,
+            taken: false,
         }
     }
 
@@ -69,11 +72,14 @@ impl State {
 
     /// Whether the stack pointer has the value that it had at the function's first instruction.
     pub fn is_at_entry(&self) -> bool {
-        self.height == Some(self.least)
+        self.height == Some(self.least) && !self.taken
     }
 
     /// The rules of a row. With `by_stack_pointer`, the CFA counts from that register if it can.
     pub fn rules(&self, abi: Abi, by_stack_pointer: bool) -> Option<Frame> {
+        if self.taken {
+            return None;
+        }
         let marked = self.marked().filter(|_| !by_stack_pointer || self.height.is_none());
         let cfa = match (marked, self.height, self.by_frame_pointer) {
             (Some(offset), ..) | (None, None, Some(offset)) => CfaRule::register(abi.frame_pointer(), offset),
@@ -109,6 +115,7 @@ impl State {
             || differ(frames) && (marked.is_some() || other.marked().is_some())
             || differ(self.frame_pointer.zip(other.frame_pointer))
             || self.return_address != other.return_address
+            || self.taken != other.taken
         {
             return Meeting::Conflict;
         }
@@ -127,6 +134,11 @@ impl State {
 
     /// Goes on behind an effect.
     pub fn apply(&mut self, effect: Effect) {
+        if self.taken {
+            // What comes in between moves arguments.
+            self.taken = effect != Effect::PutWordBack;
+            return;
+        }
         self.lose_changed_frame_pointer(effect);
         match effect {
             Effect::MoveStackPointer(by) => self.move_stack_pointer(by),
@@ -163,6 +175,9 @@ impl State {
                 self.return_address = self.return_address.or_else(|| self.counted_from_cfa(offset));
             }
             Effect::LoadReturnAddress(_) => self.return_address = None,
+            Effect::TakeWord if self.has_return_address_on_top() => self.taken = true,
+            Effect::TakeWord => self.move_stack_pointer(8),
+            Effect::PutWordBack => self.move_stack_pointer(-8),
             Effect::LeaveFrame => *self = Self::new(self.least, None),
             // A function that has not saved the link register cannot return, so its frame is unknown.
             Effect::OverwriteLink if self.return_address.is_none() => self.lose(),
@@ -173,6 +188,10 @@ impl State {
 
     /// Goes back in front of an effect.
     pub fn undo(&mut self, effect: Effect) {
+        if self.taken {
+            self.taken = effect != Effect::TakeWord;
+            return;
+        }
         self.lose_changed_frame_pointer(effect);
         match effect {
             Effect::MoveStackPointer(by) => self.move_stack_pointer(by.wrapping_neg()),
@@ -218,6 +237,9 @@ impl State {
             Effect::LoadReturnAddress(offset) => {
                 self.return_address = self.return_address.or_else(|| self.counted_from_cfa(offset));
             }
+            Effect::PutWordBack if self.has_return_address_on_top() => self.taken = true,
+            Effect::PutWordBack => self.move_stack_pointer(8),
+            Effect::TakeWord => self.move_stack_pointer(-8),
             Effect::LeaveFrame => self.lose(),
             Effect::OverwriteLink if self.return_address.is_none() => self.lose(),
             Effect::OverwriteLink => {}
@@ -232,6 +254,10 @@ impl State {
         if self.height.is_some_and(|height| height < self.least) {
             self.lose();
         }
+    }
+
+    fn has_return_address_on_top(&self) -> bool {
+        self.height == Some(self.least) && self.return_address == Some(-self.least)
     }
 
     fn lose(&mut self) {

@@ -12,8 +12,8 @@ pub enum Flow {
     Next,
     /// The next one, or the one at an address.
     Branch(u64),
-    /// The next one, when the function at an address has returned. `None`: the address is in a register or in
-    /// memory.
+    /// The next one, when the function at an address has returned. `None`: the address is in a register or
+    /// in memory.
     Call(Option<u64>),
     /// The one at an address. `None`: the address is in a register or in memory.
     Jump(Option<u64>),
@@ -59,8 +59,8 @@ pub trait Machine {
     fn at_plt_entry(code: &[u8]) -> Option<State>;
     /// Reads the instruction at the start of `code`, and adds its effects on the frame.
     fn step(code: &[u8], address: u64, effects: &mut Vec<Effect>) -> Step;
-    /// If the instruction at the start of `code` sets a register to the stack pointer plus an offset, or the
-    /// stack pointer to a register plus an offset: that register, and which of the two.
+    /// If the instruction at the start of `code` sets a register to the stack pointer plus an offset, or
+    /// the stack pointer to a register plus an offset: that register, and which of the two.
     fn holds(_code: &[u8]) -> Option<(Register, Effect)> {
         None
     }
@@ -68,6 +68,11 @@ pub trait Machine {
     /// another value.
     fn overwritten(_code: &[u8], registers: &BTreeSet<Register>, effects: &mut Vec<Effect>) {
         effects.extend(registers.iter().map(|&register| Effect::Overwrite(register)));
+    }
+    /// If the instruction at the start of `code` takes a word off the stack into a register, or puts one
+    /// there from it: that register, and which of the two.
+    fn moves_word(_code: &[u8]) -> Option<(Register, Effect)> {
+        None
     }
     /// Whether the last instruction of `code` is a call.
     fn ends_with_call(code: &[u8]) -> bool;

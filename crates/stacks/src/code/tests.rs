@@ -93,6 +93,41 @@ fn a_branch_takes_the_frame_along_behind_a_return() {
     );
 }
 
+/// Functions of V8 take the return address into a register, move arguments below it, and put it back: before
+/// they make a frame, and as they return.
+#[test]
+fn a_return_address_that_makes_room_for_arguments_is_followed() {
+    // pop %rax; push %rbx; push %rax; push %rbp; mov %rsp,%rbp; call *%rdx; leave; pop %rcx; add %rbx,%rsp;
+    // push %rcx; ret
+    let code =
+        vec![0x58, 0x53, 0x50, 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd2, 0xc9, 0x59, 0x48, 0x01, 0xdc, 0x51, 0xc3];
+    let expected = [
+        "1000 cfa=r7+8 fp=u ra=*(cfa-8)",
+        "1001 end",
+        "1003 cfa=r7+8 fp=u ra=*(cfa-8)",
+        "1004 cfa=r7+16 fp=*(cfa-16) ra=*(cfa-8)",
+        "1007 cfa=r6+16 fp=*(cfa-16) ra=*(cfa-8)",
+        "100a cfa=r7+8 fp=u ra=*(cfa-8)",
+        "100b end",
+        "100f cfa=r7+8 fp=u ra=*(cfa-8)",
+        "1010 end",
+    ];
+    assert_eq!(rows_of(&code, &[(0x1000..0x1010, false)]), expected);
+    // pop %rbx; push %rbx: it is no return address.
+    let code = [0x53, 0x55, 0x5d, 0x5b, 0x53, 0x5b, 0xc3];
+    let expected = [
+        "1000 cfa=r7+8 fp=u ra=*(cfa-8)",
+        "1001 cfa=r7+16 fp=u ra=*(cfa-8)",
+        "1002 cfa=r7+24 fp=*(cfa-24) ra=*(cfa-8)",
+        "1003 cfa=r7+16 fp=u ra=*(cfa-8)",
+        "1004 cfa=r7+8 fp=u ra=*(cfa-8)",
+        "1005 cfa=r7+16 fp=u ra=*(cfa-8)",
+        "1006 cfa=r7+8 fp=u ra=*(cfa-8)",
+        "1007 end",
+    ];
+    assert_eq!(rows_of(&code, &[(0x1000..0x1007, false)]), expected);
+}
+
 /// Functions at these places. The last element of each says whether it is a part of the first.
 fn functions_at(known: &[(Range<u64>, bool)]) -> Functions {
     let known = known.iter().map(|(range, is_part)| Known {

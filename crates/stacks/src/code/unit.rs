@@ -20,11 +20,13 @@ const ALIGNMENT: u64 = 16;
 const MAX_ROWS: usize = 1024;
 /// The largest number of instructions of a program's entry without a symbol.
 const MAX_ENTRY: usize = 64;
-/// How many states candidates may add that are taken back, for each instruction. Any number of candidates of
-/// a damaged file may lead to the same code.
+/// How many states candidates may add that are taken back, for each instruction. Any number of candidates
+/// of a damaged file may lead to the same code.
 const MAX_TRIES: usize = 32;
 /// How many instructions before it is rounded down the stack pointer may be copied.
 const MAX_HELD: usize = 16;
+/// How many instructions later a word is put back that was taken off the stack.
+const MAX_TAKEN: usize = 32;
 /// How often the frame is followed from the start again, because a call turned out not to return.
 const MAX_ROUNDS: usize = 8;
 
@@ -90,6 +92,7 @@ impl<'a, M: Machine> Unit<'a, M> {
         }
         unit.find_held();
         unit.find_branches();
+        unit.find_taken_words();
         unit
     }
 
@@ -235,6 +238,51 @@ impl<'a, M: Machine> Unit<'a, M> {
         self.entries.extend(called);
         self.entries.sort_by_key(|(place, _)| *place);
         self.entries.dedup_by_key(|(place, _)| *place);
+    }
+
+    /// Finds where a word is taken off the stack and put back, while nothing else happens to its register
+    /// or to the frame pointer: so functions of V8 add arguments below the return address, and drop them.
+    fn find_taken_words(&mut self) {
+        let pops = |place: &usize| self.effects(*place) == [Effect::MoveStackPointer(8)];
+        let pairs: Vec<_> =
+            (0..self.instructions.len()).filter(pops).filter_map(|pop| self.put_back(pop)).collect();
+        for (pop, push) in pairs {
+            for (place, effect) in [(pop, Effect::TakeWord), (push, Effect::PutWordBack)] {
+                let at = self.instructions[place].effects.start as usize;
+                self.effects[at] = effect;
+            }
+        }
+    }
+
+    /// Where the word is put back that an instruction takes off the stack, with the place of that
+    /// instruction.
+    fn put_back(&self, pop: usize) -> Option<(usize, usize)> {
+        let (register, Effect::TakeWord) = M::moves_word(self.code(pop))? else { return None };
+        let (registers, mut last, mut overwritten) = (BTreeSet::from([register]), pop + 1, Vec::new());
+        let push = loop {
+            let place = self.next(last - 1).filter(|place| place - pop <= MAX_TAKEN)?;
+            let pushes = self.effects(place) == [Effect::MoveStackPointer(-8)];
+            if pushes && M::moves_word(self.code(place)) == Some((register, Effect::PutWordBack)) {
+                break place;
+            }
+            M::overwritten(self.code(place), &registers, &mut overwritten);
+            let flow = self.instructions[place].flow;
+            let goes_on = matches!(flow, Flow::Next | Flow::Branch(_));
+            if !goes_on
+                || !overwritten.is_empty()
+                || self.effects(place).iter().any(|effect| effect.is_of_frame_pointer())
+            {
+                return None;
+            }
+            last = place + 1;
+        };
+        let inside = pop + 1..=push;
+        let leaves = |place: usize| {
+            let target = self.instructions[place].flow.target().map(|target| self.place(target));
+            target.is_some_and(|target| target.is_none_or(|target| !inside.contains(&target)))
+        };
+        let is_entered = |place: usize| self.branches_to(place).any(|from| !inside.contains(&from));
+        (!inside.clone().any(|place| leaves(place) || is_entered(place))).then_some((pop, push))
     }
 
     /// The number of the instruction at an address.
@@ -388,8 +436,8 @@ impl<'u, 'a, M: Machine> Walk<'u, 'a, M> {
         }
     }
 
-    /// Follows the frame from where a function may begin. Takes everything back unless the frame agrees with
-    /// all that it meets, and meets one that is known or leaves the function as its caller expects.
+    /// Follows the frame from where a function may begin. Takes everything back unless the frame agrees
+    /// with all that it meets, and meets one that is known or leaves the function as its caller expects.
     fn try_candidate(&mut self, place: usize) {
         let (conflicts, doubtful) = (self.conflicts.len(), self.doubtful.len());
         (self.added, self.confirmed) = (Some(Vec::new()), false);
@@ -503,7 +551,8 @@ impl<'u, 'a, M: Machine> Walk<'u, 'a, M> {
         }
     }
 
-    /// Takes the calls that lead to disagreement for calls that do not return. Returns whether there are any.
+    /// Takes the calls that lead to disagreement for calls that do not return. Returns whether there are
+    /// any.
     fn cut_calls(&mut self) -> bool {
         let calls = std::mem::take(&mut self.doubtful);
         calls.iter().for_each(|&call| self.cut[call as usize] = true);
