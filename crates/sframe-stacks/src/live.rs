@@ -5,6 +5,7 @@ use crate::tracker::Tracker;
 use crate::values::{elements, fail, fill, sized, text};
 use stacks::live::{Recorder, Refusal, Request, Target};
 use stacks::session::Stack;
+use stacks::statistics::End;
 use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -236,7 +237,7 @@ impl Live {
             stacks.push(stack);
             tracker.end = Some(stack.end);
             tracker.rooted += u64::from(stack.end.is_rooted());
-            tracker.stacks += 1;
+            tracker.stacks += u64::from(stack.end != End::NotSampled);
         });
         if let Some(told) = told {
             tracker.told(told);

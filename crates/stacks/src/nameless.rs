@@ -53,19 +53,23 @@ const MAKERS: [(&str, &str, Option<&str>); 4] = [
     ("libcoreclr.so", "`DOTNET_PerfMapEnabled=1`", None),
 ];
 
-/// Sentences about code that programs made while they ran, if many samples are in such code without names, or
-/// if many stacks end there.
+/// Sentences about code that programs made while they ran, if many samples pass through such code without
+/// names, or if many stacks end there.
 pub fn of_made_code(profile: &Profile, names: &Names, files: &Files) -> Vec<String> {
-    let is_unnamed = |row: &&Row| {
-        let innermost = profile.frames_of(row.stack).next();
-        innermost.is_some_and(|frame| {
-            let place = profile.frames.get(frame as usize).map(|key| key.place);
-            matches!(place, Some(Place::Anonymous(..)))
-                && names.of(frame).first().is_some_and(|name| !name.known)
-        })
+    let is_unnamed = |frame: u32| {
+        let place = profile.frames.get(frame as usize).map(|key| key.place);
+        matches!(place, Some(Place::Anonymous(..))) && names.of(frame).first().is_some_and(|name| !name.known)
     };
+    // Whether each stack has such a frame. Callers come before their callees.
+    let mut pass: Vec<bool> = Vec::with_capacity(profile.stacks.len());
+    for node in &profile.stacks {
+        pass.push(
+            pass.get(node.caller as usize).is_some_and(|&of_caller| of_caller) || is_unnamed(node.frame),
+        );
+    }
+    let passes = |row: &&Row| pass.get(row.stack as usize).is_some_and(|&passes| passes);
     let share = |count: usize| 100.0 * count as f64 / profile.rows.len().max(1) as f64;
-    let unnamed = share(profile.rows.iter().filter(is_unnamed).count());
+    let unnamed = share(profile.rows.iter().filter(passes).count());
     let ended = share(profile.rows.iter().filter(|row| row.end == End::Jit).count());
     let is_mapped = |name: &str| {
         let is_name = |path: &str| {
@@ -87,7 +91,7 @@ pub fn of_made_code(profile: &Profile, names: &Names, files: &Files) -> Vec<Stri
             format!("{names_it} writes them to /tmp/perf-PID.map")
         };
         all.push(format!(
-            "{unnamed:.0} % of the samples are in functions without names that a program made while it ran: {remedy}"
+            "{unnamed:.0} % of the samples pass through functions without names that a program made while it ran: {remedy}"
         ));
     }
     if ended >= LEAST_SHARE {

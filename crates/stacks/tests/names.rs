@@ -84,6 +84,15 @@ fn a_sentence_says_how_a_program_names_the_code_that_it_makes() {
     let of_another = sentences("/usr/lib/libnodejs.so", &made);
     assert!(of_another[0].contains("/tmp/perf-PID.map or a jitdump"), "{of_another:?}");
     assert!(sentences("/opt/jdk/lib/server/libjvm.so", &[0x40_00c8]).is_empty());
+    // The program's own code, called by code that it made.
+    let mut writer = Writer::default();
+    writer.mmap(7, (0x40_0000, 0x1000, 0), &fixture("tests/fixtures/expressions"), 2);
+    writer.mmap(7, (0x7100_0000, 0x1000, 0), "//anon", 4);
+    writer.sample_with(7, 10, 0x40_00c8, &[(-512i64) as u64, 0x40_00c8, 0x7100_0011], None);
+    let unwound = unwind(writer.file(), Settings::default());
+    let names = Names::new(&unwound.profile, &unwound.files, &Kernel::default(), false);
+    let called = of_made_code(&unwound.profile, &names, &unwound.files);
+    assert!(called[0].starts_with("100 % of the samples pass through functions without names"), "{called:?}");
 }
 
 #[test]

@@ -4,7 +4,14 @@ mod common;
 
 use common::unwound::{Unwound, fixture};
 use common::{Writer, words};
-use stacks::write::{Format, write_difference};
+use sframe_format::Abi;
+use stacks::files::{Files, Options};
+use stacks::kernel::Kernel;
+use stacks::process::Place;
+use stacks::profile::Profile;
+use stacks::session::{Frame, Stack};
+use stacks::statistics::{End, Statistics};
+use stacks::write::{Format, Kept, write, write_difference};
 use std::path::Path;
 use tempfile::NamedTempFile;
 
@@ -117,4 +124,40 @@ fn the_page_compares_in_chromium() {
         "by its address: a <test>: 1 sample; a <test>: 2 samples",
     ];
     assert_eq!(seen, expected);
+}
+
+/// Time that was not sampled is no stack that is cut off, and no sample.
+#[test]
+fn time_that_was_not_sampled_stands_below_its_thread() {
+    let frames = [Frame { address: 0, place: Place::NotSampled, returns: false, source: None }];
+    let (name, time) = (b"prog".as_slice(), Some(5));
+    let stack = Stack {
+        pid: 7,
+        tid: 7,
+        process: name,
+        thread: name,
+        event: 0,
+        cpu: None,
+        time,
+        period: 1_000_000,
+        frames: &frames,
+        end: End::NotSampled,
+        in_kernel: false,
+    };
+    let mut profile = Profile::new(false);
+    profile.add(&stack);
+    let files = Files::new(Abi::Amd64, Options::default());
+    let kept = Kept::new(profile, (&files, &Kernel::default()), &Statistics::default(), false, "a test");
+    let written = |format| {
+        let mut bytes = Vec::new();
+        write(format, kept.named(), &mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    };
+    assert_eq!(written(Format::Folded), "prog;[not sampled] 1\n");
+    let page = written(Format::Html);
+    assert!(page.contains("[not sampled]") && !page.contains("\"[stack cut off]\""), "{page}");
+    assert!(page.contains("\"samples\":[0]"), "{page}");
+    let read: serde_json::Value = serde_json::from_str(&written(Format::Json)).unwrap();
+    assert_eq!(read[0]["stopped"], "time that was not sampled");
+    assert_eq!(read[0]["frames"][0]["function"], "[not sampled]");
 }

@@ -109,7 +109,7 @@ impl<'a> Tree<'a> {
             let of_thread = Thread { process: &thread.process, pid: thread.pid, tid: thread.tid, name };
             let name = if name.is_empty() { "[unnamed]" } else { name };
             let mut base = self.enter(root.into(), (name, "", THREAD));
-            if !matches!(row.end, End::Root | End::Recorded) {
+            if !matches!(row.end, End::Root | End::Recorded | End::NotSampled) {
                 base = self.enter(base.into(), ("[stack cut off]", "", CUT));
             }
             let node = self.stack(named, base, row.stack, &mut known);
@@ -122,7 +122,7 @@ impl<'a> Tree<'a> {
                 slot: row.time.map_or(0, slot),
             };
             let sum = sums.entry(key).or_default();
-            sum[0] += 1;
+            sum[0] += u64::from(row.end != End::NotSampled);
             sum[1] += u64::from(row.end.is_rooted());
             sum[2] = sum[2].saturating_add(row.period);
         }
