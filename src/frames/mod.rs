@@ -11,7 +11,6 @@ pub mod eh_merge;
 pub(crate) mod reader;
 pub mod terminators;
 mod unwind_check;
-mod unwind_sources;
 pub mod unwind_table;
 
 pub use eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames};

@@ -2,14 +2,14 @@
 //!
 //! Each shape was encoded from the rows of an FDE. These rows are kept until the table of all shapes is
 //! written and decoded again, and then held against it: every register in every row. That is done for one FDE
-//! of each shape, and for others until each different row was compared. So it holds for all FDEs: if two of
-//! one shape said different things, their rows would differ somewhere, and both were found to say what the
-//! rule of that place says.
+//! of each shape, and for others until each different run of rows was compared. So it holds for all FDEs: if
+//! two of one shape said different things, their runs would differ somewhere, and both were found to say what
+//! the rules of that place say.
 
 use parallel::{IntoParallel, ParallelSlice};
 use sframe_format::CompactTable;
-use sframe_format::cfi::{CfiRows, NumberedFunction};
-use sframe_format::compact::{Agreed, Comparison, PlacedFunction, ShapeId, WholeShapes};
+use sframe_format::cfi::{CfiRows, CfiRuns, RunFunction};
+use sframe_format::compact::{Added, AgreedRuns, Comparison, PlacedFunction, ShapeId, WholeShapes};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -17,14 +17,14 @@ use std::ops::Range;
 /// as large as the number of threads allows.
 const FUNCTIONS: usize = 4096;
 
-/// Rows that a block of [`EncodedRows`] has room for. A list that grows would be copied again and again.
-const BLOCK: usize = 1 << 15;
+/// Runs that a block of [`EncodedRuns`] has room for. A list that grows would be copied again and again.
+const BLOCK: usize = 1 << 13;
 
-/// The rows that became the shapes of one builder.
+/// The runs of rows that became the shapes of one builder.
 #[derive(Default)]
-pub struct EncodedRows {
-    /// The rows of functions, one after the other: where each starts, and its number. A function's rows are
-    /// in one block.
+pub struct EncodedRuns {
+    /// The runs of functions, one after the other: the number of each, and the bytes that its last row
+    /// covers. A function's runs are in one block.
     blocks: Vec<Vec<(u32, u32)>>,
     /// One function of each shape at least.
     functions: Vec<Encoded>,
@@ -36,28 +36,29 @@ pub struct EncodedRows {
 /// A function that became a shape.
 struct Encoded {
     shape: ShapeId,
-    /// Where its rows are.
+    /// Where its runs are.
     block: u32,
-    rows: Range<u32>,
+    runs: Range<u32>,
     size: u32,
     signal: bool,
     key_b: bool,
 }
 
-/// Which rows were met in functions of each kind: a bit for each kind, by number of the row.
+/// Which runs were met in functions of each kind: two bits for each kind, by number of the run. One is for
+/// the end of functions, where steps say something else.
 #[derive(Default)]
 struct Met(Vec<u8>);
 
 impl Met {
-    /// Notes the rows of a function. Returns whether one of them was not met before.
-    fn add(&mut self, function: &NumberedFunction) -> bool {
-        let kind = 1 << function.kind();
+    /// Notes the runs of a function. Returns whether one of them was not met before.
+    fn add(&mut self, function: &RunFunction) -> bool {
         let mut is_new = false;
-        for &(_, row) in &function.rows {
-            if self.0.len() <= row as usize {
-                self.0.resize(row as usize + 1, 0);
+        for (run, _, is_last) in function.each_run() {
+            let kind = 1 << (function.kind() * 2 + usize::from(is_last));
+            if self.0.len() <= run as usize {
+                self.0.resize(run as usize + 1, 0);
             }
-            let kinds = &mut self.0[row as usize];
+            let kinds = &mut self.0[run as usize];
             is_new |= *kinds & kind == 0;
             *kinds |= kind;
         }
@@ -65,40 +66,52 @@ impl Met {
     }
 }
 
-impl EncodedRows {
-    /// Notes a function that became a shape, unless its shape and all of its rows are known. Numbers of
-    /// shapes ascend by one.
-    pub fn note(&mut self, shape: ShapeId, function: &NumberedFunction) {
+impl EncodedRuns {
+    /// Notes a function that was added, unless its shape and all of its runs are known. Numbers of shapes
+    /// ascend by one.
+    pub fn note(&mut self, Added { shape, has_known_runs }: Added, function: &RunFunction) {
         let is_new = shape.0 == self.shapes;
         self.shapes += u32::from(is_new);
-        if !self.met.add(function) && !is_new {
+        // Runs that the builder knows were met when it learned them.
+        let has_new_runs = !has_known_runs && self.met.add(function);
+        if !has_new_runs && !is_new {
             return;
         }
-        let NumberedFunction { size, signal, key_b, ref rows } = *function;
-        if self.blocks.last().is_none_or(|block| block.capacity() - block.len() < rows.len()) {
-            self.blocks.push(Vec::with_capacity(rows.len().max(BLOCK)));
+        let RunFunction { size, signal, key_b, ref runs } = *function;
+        if self.blocks.last().is_none_or(|block| block.capacity() - block.len() < runs.len()) {
+            self.blocks.push(Vec::with_capacity(runs.len().max(BLOCK)));
         }
         let number = self.blocks.len() - 1;
         let block = &mut self.blocks[number];
         let start = block.len() as u32;
-        block.extend_from_slice(rows);
-        let rows = start..block.len() as u32;
-        self.functions.push(Encoded { shape, block: number as u32, rows, size, signal, key_b });
+        block.extend_from_slice(runs);
+        let runs = start..block.len() as u32;
+        self.functions.push(Encoded { shape, block: number as u32, runs, size, signal, key_b });
     }
 
     /// Reads a function.
-    fn read(&self, encoded: &Encoded, function: &mut NumberedFunction) {
-        let Encoded { block, ref rows, size, signal, key_b, .. } = *encoded;
+    fn read(&self, encoded: &Encoded, function: &mut RunFunction) {
+        let Encoded { block, ref runs, size, signal, key_b, .. } = *encoded;
         (function.size, function.signal, function.key_b) = (size, signal, key_b);
-        function.rows.clear();
+        function.runs.clear();
         let block = &self.blocks[block as usize];
-        function.rows.extend_from_slice(&block[rows.start as usize..rows.end as usize]);
+        function.runs.extend_from_slice(&block[runs.start as usize..runs.end as usize]);
     }
+}
+
+/// What a part of a table was encoded from.
+pub struct Part {
+    /// Functions with numbers of runs.
+    pub encoded: EncodedRuns,
+    /// The runs, with numbers of rows.
+    pub runs: CfiRuns,
+    /// The rows.
+    pub rows: CfiRows,
 }
 
 /// The rows that became the shapes of a table, which were encoded in several parts.
 pub struct Evidence {
-    parts: Vec<(EncodedRows, CfiRows)>,
+    parts: Vec<Part>,
     /// The functions that are compared.
     functions: Vec<Compared>,
 }
@@ -107,7 +120,7 @@ pub struct Evidence {
 #[derive(Clone, Copy)]
 struct Compared {
     part: u32,
-    /// Its place in [`EncodedRows::functions`].
+    /// Its place in [`EncodedRuns::functions`].
     place: u32,
     shape: ShapeId,
 }
@@ -115,13 +128,9 @@ struct Compared {
 impl Evidence {
     /// Chooses the functions that are compared. `numbers` are the numbers of each part's shapes in the table,
     /// and `origins` a part for each of these.
-    pub fn new(
-        parts: Vec<(EncodedRows, CfiRows)>,
-        numbers: &[Vec<ShapeId>],
-        origins: &[(usize, ShapeId)],
-    ) -> Self {
+    pub fn new(parts: Vec<Part>, numbers: &[Vec<ShapeId>], origins: &[(usize, ShapeId)]) -> Self {
         let chosen = (0..parts.len()).into_par_iter();
-        let chosen = chosen.flat_map_iter(|part| choose(part, &parts[part].0, &numbers[part], origins));
+        let chosen = chosen.flat_map_iter(|part| choose(part, &parts[part].encoded, &numbers[part], origins));
         let functions = chosen.collect();
         Self { parts, functions }
     }
@@ -146,7 +155,7 @@ impl Evidence {
         // They lie behind one another.
         let mut at = 0;
         let place = |compared: &Compared| {
-            let encoded = &self.parts[compared.part as usize].0.functions[compared.place as usize];
+            let encoded = &self.parts[compared.part as usize].encoded.functions[compared.place as usize];
             let address = at;
             at += u64::from(encoded.size.max(1));
             PlacedFunction { address, shape: compared.shape, handler: None }
@@ -167,32 +176,32 @@ impl Evidence {
         some: &[Compared],
         placed: &[PlacedFunction],
     ) -> Vec<ShapeId> {
-        let mut function = NumberedFunction::default();
-        let (mut of_part, mut agreed) = (0, Agreed::default());
+        let mut function = RunFunction::default();
+        let (mut of_part, mut agreed) = (0, AgreedRuns::default());
         let mut says_same = |compared: &Compared, address| {
             if compared.part != of_part {
-                (of_part, agreed) = (compared.part, Agreed::default());
+                (of_part, agreed) = (compared.part, AgreedRuns::default());
             }
-            let (rows, numbers) = &self.parts[compared.part as usize];
-            rows.read(&rows.functions[compared.place as usize], &mut function);
-            comparison.says_same(address, &function, numbers, &mut agreed).unwrap_or(false)
+            let Part { encoded, runs, rows } = &self.parts[compared.part as usize];
+            encoded.read(&encoded.functions[compared.place as usize], &mut function);
+            comparison.says_same_runs(address, &function, (runs, rows), &mut agreed).unwrap_or(false)
         };
         let pairs = some.iter().zip(placed);
         pairs.filter(|(one, at)| !says_same(one, at.address)).map(|(one, _)| one.shape).collect()
     }
 }
 
-/// Chooses the functions of a part: those of the shapes that originate there, and others with rows that these
+/// Chooses the functions of a part: those of the shapes that originate there, and others with runs that these
 /// do not have.
 fn choose(
     part: usize,
-    rows: &EncodedRows,
+    runs: &EncodedRuns,
     numbers: &[ShapeId],
     origins: &[(usize, ShapeId)],
 ) -> Vec<Compared> {
-    let (mut chosen, mut others) = (Vec::with_capacity(rows.functions.len()), Vec::new());
-    let (mut met, mut function, mut last) = (Met::default(), NumberedFunction::default(), None);
-    for (place, encoded) in (0..).zip(&rows.functions) {
+    let (mut chosen, mut others) = (Vec::with_capacity(runs.functions.len()), Vec::new());
+    let (mut met, mut function, mut last) = (Met::default(), RunFunction::default(), None);
+    for (place, encoded) in (0..).zip(&runs.functions) {
         // A shape that no function has in the end is not in the table.
         let shape = numbers[encoded.shape.0 as usize];
         let Some(&origin) = origins.get(shape.0 as usize) else { continue };
@@ -200,7 +209,7 @@ fn choose(
         // The first function of a shape was noted when it got its number, and numbers ascend.
         let is_first = last.is_none_or(|last| last < encoded.shape);
         if is_first && origin == (part, encoded.shape) {
-            rows.read(encoded, &mut function);
+            runs.read(encoded, &mut function);
             met.add(&function);
             chosen.push(compared);
         } else {
@@ -209,7 +218,7 @@ fn choose(
         last = last.max(Some(encoded.shape));
     }
     for compared in others {
-        rows.read(&rows.functions[compared.place as usize], &mut function);
+        runs.read(&runs.functions[compared.place as usize], &mut function);
         if met.add(&function) {
             chosen.push(compared);
         }
@@ -219,10 +228,10 @@ fn choose(
 
 #[cfg(test)]
 mod tests {
-    use super::{EncodedRows, Evidence};
+    use super::{EncodedRuns, Evidence, Part};
     use sframe_format::Abi;
-    use sframe_format::cfi::{CfiFunction, CfiRow, CfiRows, NumberedFunction, Saved};
-    use sframe_format::compact::{Builder, InTurn, ShapeId, WholeShapes, join};
+    use sframe_format::cfi::{CfiFunction, CfiRow, CfiRows, CfiRuns, NumberedFunction, RunFunction, Saved};
+    use sframe_format::compact::{Added, Builder, InTurn, ShapeId, WholeShapes, join};
 
     /// A function of 20 bytes that saves a register after so many bytes.
     fn function(after: u32) -> CfiFunction {
@@ -236,27 +245,61 @@ mod tests {
         CfiFunction { size: 20, rows: vec![row(0, 8), row(after, 16)], ..CfiFunction::default() }
     }
 
+    /// What a thread knows.
+    struct Reader {
+        builder: Builder,
+        part: Part,
+    }
+
+    impl Reader {
+        fn new() -> Self {
+            let (encoded, runs, rows) = (EncodedRuns::default(), CfiRuns::default(), CfiRows::default());
+            Self { builder: Builder::whole(Abi::Amd64), part: Part { encoded, runs, rows } }
+        }
+
+        /// Encodes a function, and notes it as `change` makes it.
+        fn add(
+            &mut self,
+            function: &CfiFunction,
+            change: impl FnOnce(&mut NumberedFunction, &mut CfiRows),
+        ) -> ShapeId {
+            let Self { builder, part: Part { encoded, runs, rows } } = self;
+            let (mut numbered, mut read) = (rows.numbered(function), RunFunction::default());
+            assert!(runs.read(Abi::Amd64, &numbered, &mut read));
+            let added = builder.add_runs(&read, runs, rows).expect("it has a form");
+            change(&mut numbered, rows);
+            let mut changed = RunFunction::default();
+            assert!(runs.read(Abi::Amd64, &numbered, &mut changed));
+            // A builder does not know runs that it did not get.
+            let has_known_runs = added.has_known_runs && changed == read;
+            encoded.note(Added { has_known_runs, ..added }, &changed);
+            added.shape
+        }
+    }
+
+    /// The shapes of a table of these parts that say something else.
+    fn wrong_of(readers: Vec<Reader>, uses: Vec<(usize, ShapeId)>) -> Vec<u32> {
+        let (builders, parts): (Vec<_>, Vec<_>) =
+            readers.into_iter().map(|reader| (reader.builder, reader.part)).unzip();
+        let joined = join(&builders, uses, &InTurn).expect("there are parts");
+        let evidence = Evidence::new(parts, &joined.numbers, &joined.origins);
+        let shapes = WholeShapes::new(joined.collected).expect("there is room");
+        evidence.wrong_shapes(&shapes).into_iter().map(|ShapeId(number)| number).collect()
+    }
+
     /// Two parts, the second of which has the last function of the first once more. `change` alters what is
     /// noted of a function, by part and place.
     fn wrong(change: impl Fn(usize, usize, &mut NumberedFunction)) -> Vec<u32> {
-        let (mut builders, mut evidence, mut uses) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut readers, mut uses) = (Vec::new(), Vec::new());
         for (part, functions) in [[1, 2, 3], [3, 4, 5]].into_iter().enumerate() {
-            let mut builder = Builder::whole(Abi::Amd64);
-            let (mut rows, mut encoded) = (CfiRows::default(), EncodedRows::default());
+            let mut reader = Reader::new();
             for (place, after) in functions.into_iter().enumerate() {
-                let mut numbered = rows.numbered(&function(after));
-                let shape = builder.add_whole(&numbered, &rows).expect("it has a form");
-                change(part, place, &mut numbered);
-                encoded.note(shape, &numbered);
+                let shape = reader.add(&function(after), |numbered, _| change(part, place, numbered));
                 uses.push((part, shape));
             }
-            builders.push(builder);
-            evidence.push((encoded, rows));
+            readers.push(reader);
         }
-        let joined = join(&builders, uses, &InTurn).expect("there are two");
-        let evidence = Evidence::new(evidence, &joined.numbers, &joined.origins);
-        let shapes = WholeShapes::new(joined.collected).expect("there is room");
-        evidence.wrong_shapes(&shapes).into_iter().map(|ShapeId(number)| number).collect()
+        wrong_of(readers, uses)
     }
 
     #[test]
@@ -275,7 +318,8 @@ mod tests {
         assert!(wrong(at(1, 0)).is_empty());
         assert_eq!(wrong(|_, place, function| function.signal |= place == 2), [2, 4]);
         assert_eq!(wrong(|_, _, function| function.rows[0].1 = function.rows[1].1), [0, 1, 2, 3, 4]);
-        assert_eq!(wrong(|part, _, function| function.size -= part as u32), [3, 4]);
+        // The first one's shape is that of the first part, but no other function of the second has its run.
+        assert_eq!(wrong(|part, _, function| function.size -= part as u32), [2, 3, 4]);
     }
 
     /// An encoder that took two rows for one would give their functions one shape. Only the first one's rows
@@ -284,32 +328,20 @@ mod tests {
     fn rows_that_share_a_shape_are_all_compared() {
         for (parts, differs) in [(1, true), (2, true), (1, false), (2, false)] {
             let other = CfiRow { cfa_register: 6, ..function(1).rows[1].clone() };
-            let (mut builders, mut evidence, mut uses) = (Vec::new(), Vec::new(), Vec::new());
-            let mut at = (Builder::whole(Abi::Amd64), CfiRows::default(), EncodedRows::default());
+            let (mut readers, mut uses) = (Vec::from([Reader::new()]), Vec::new());
             for place in 0..2 {
                 if place == 1 && parts == 2 {
-                    let part = std::mem::replace(
-                        &mut at,
-                        (Builder::whole(Abi::Amd64), CfiRows::default(), EncodedRows::default()),
-                    );
-                    builders.push(part.0);
-                    evidence.push((part.2, part.1));
+                    readers.push(Reader::new());
                 }
-                let (builder, rows, encoded) = &mut at;
-                let mut numbered = rows.numbered(&function(1));
-                let shape = builder.add_whole(&numbered, rows).expect("it has a form");
-                if place == 1 && differs {
-                    numbered.rows[1].1 = rows.number(&other);
-                }
-                encoded.note(shape, &numbered);
-                uses.push((builders.len(), shape));
+                let number = readers.len() - 1;
+                let shape = readers[number].add(&function(1), |numbered, rows| {
+                    if place == 1 && differs {
+                        numbered.rows[1].1 = rows.number(&other);
+                    }
+                });
+                uses.push((number, shape));
             }
-            builders.push(at.0);
-            evidence.push((at.2, at.1));
-            let joined = join(&builders, uses, &InTurn).expect("there are parts");
-            let evidence = Evidence::new(evidence, &joined.numbers, &joined.origins);
-            let shapes = WholeShapes::new(joined.collected).expect("there is room");
-            assert_eq!(!evidence.wrong_shapes(&shapes).is_empty(), differs, "{parts}");
+            assert_eq!(!wrong_of(readers, uses).is_empty(), differs, "{parts}");
         }
     }
 }

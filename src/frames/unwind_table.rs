@@ -8,8 +8,7 @@
 //! relocations, of personality routines by the CIE's.
 
 use super::eh_frame::{Fde, FileFrames, FrameSection, Frames, is_live};
-use super::unwind_check::{EncodedRows, Evidence};
-use super::unwind_sources::{Found, Sources};
+use super::unwind_check::{EncodedRuns, Evidence, Part};
 use crate::arch::Target;
 use crate::arch::relocation::{RelocBase, RelocExpr};
 use crate::diag::{Code, Diagnostic};
@@ -20,13 +19,13 @@ use crate::rows::{self, AllThreads};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use parallel::{IntoParallel, ParallelSlice};
-use sframe_format::cfi::{CfiRows, NumberedFunction};
+use sframe_format::cfi::RunFunction;
 use sframe_format::compact::{self, Builder, Collected, Joined, MAX_PERSONALITIES, ShapeId, WholeShapes};
 use sframe_format::derive::{CfiHead, CfiReader, CfiReason, CfiStates, Pointer};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use zerocopy::byteorder::ByteOrder;
 
 /// The least number of objects that one job reads.
@@ -84,6 +83,8 @@ pub struct TabledFunction {
     pub file: FileId,
     /// Row of the FDE in [`FileFrames::fdes`].
     pub fde: u32,
+    /// Row of the CIE in [`FileFrames::cies`].
+    pub cie: u32,
     /// Its rows.
     pub shape: ShapeId,
     /// Number of its personality routine in [`UnwindTable::personalities`].
@@ -126,19 +127,34 @@ pub struct UnwindTable {
     pub encoded: LastEncoded,
 }
 
-/// An address, and a table that was encoded for it.
+/// What the last round of the layout made of a table.
 #[derive(Default, Debug)]
-pub struct LastEncoded(Mutex<Option<(u64, Vec<u8>)>>);
+pub struct LastEncoded(Mutex<Option<Encoded>>);
+
+/// A table with its addresses.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    /// The address of its section.
+    pub address: u64,
+    /// Its bytes.
+    pub bytes: Arc<Vec<u8>>,
+    /// Where the code of each function is. [`NOWHERE`]: not in the output.
+    pub code: Arc<Vec<u64>>,
+}
+
+/// The address of code that is not in the output. No function is there: it would have no second byte.
+pub const NOWHERE: u64 = u64::MAX;
 
 impl LastEncoded {
     /// Replaces what is there.
-    pub fn put(&self, encoded: Option<(u64, Vec<u8>)>) {
+    pub fn put(&self, encoded: Option<Encoded>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = encoded;
     }
 
-    /// Takes what is there.
-    pub fn take(&self) -> Option<(u64, Vec<u8>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// What is there for a section at this address.
+    pub fn get(&self, address: u64) -> Option<Encoded> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().filter(|last| last.address == address).cloned()
     }
 }
 
@@ -167,8 +183,7 @@ impl UnwindTable {
         frames: &'r FileFrames<'_, E>,
     ) -> impl Iterator<Item = (u32, &'r [Rela<E>])> {
         let replaced = self.replaced_of(file);
-        let mut seen: Vec<u32> =
-            replaced.iter().map(|function| frames.fdes[function.fde as usize].cie).collect();
+        let mut seen: Vec<u32> = replaced.iter().map(|function| function.cie).collect();
         seen.sort_unstable();
         seen.dedup();
         let cies = seen.into_iter().map(move |row| {
@@ -188,10 +203,9 @@ struct Reader<'a> {
     builder: Builder,
     states: CfiStates<'a>,
     /// The function that is read.
-    function: NumberedFunction,
-    sources: Sources<'a>,
-    /// The rows of the shapes.
-    encoded: EncodedRows,
+    function: RunFunction,
+    /// What became shapes.
+    encoded: EncodedRuns,
     personalities: Personalities,
 }
 
@@ -306,10 +320,10 @@ struct All {
 fn join(readers: Vec<Reader<'_>>, mut pieces: Vec<Piece>) -> Option<(All, Evidence)> {
     // What only served reading is much memory, so all threads give it back.
     let readers = readers.into_par_iter().map(Reader::done).collect();
-    let (mut builders, mut rows, mut routines) = (Vec::new(), Vec::new(), Vec::new());
-    for Done { builder, encoded, rows: numbers, personalities } in readers {
+    let (mut builders, mut parts, mut routines) = (Vec::new(), Vec::new(), Vec::new());
+    for Done { builder, part, personalities } in readers {
         builders.push(builder);
-        rows.push((encoded, numbers));
+        parts.push(part);
         routines.push(personalities);
     }
     let uses =
@@ -329,7 +343,7 @@ fn join(readers: Vec<Reader<'_>>, mut pieces: Vec<Piece>) -> Option<(All, Eviden
     let functions = any.map_or_else(Vec::new, |any| rows::joined(&tables, 0, any));
     let kept = pieces.into_iter().flat_map(|piece| piece.kept).collect();
     let personalities = personalities.list.into_iter().map(|(_, of)| of).collect();
-    let evidence = Evidence::new(rows, &numbers, &origins);
+    let evidence = Evidence::new(parts, &numbers, &origins);
     Some((All { collected, functions, personalities, kept }, evidence))
 }
 
@@ -377,8 +391,7 @@ impl UnwindTable {
 /// What a reader leaves.
 struct Done {
     builder: Builder,
-    encoded: EncodedRows,
-    rows: CfiRows,
+    part: Part,
     personalities: Vec<(PersonalityKey, PersonalityOf)>,
 }
 
@@ -387,16 +400,16 @@ impl<'a> Reader<'a> {
         Self {
             builder: Builder::whole(T::SFRAME_ABI),
             states: CfiStates::new(T::SFRAME_ABI),
-            function: NumberedFunction::default(),
-            sources: Sources::default(),
-            encoded: EncodedRows::default(),
+            function: RunFunction::default(),
+            encoded: EncodedRuns::default(),
             personalities: Personalities::default(),
         }
     }
 
     fn done(self) -> Done {
         let Self { builder, mut states, encoded, personalities, .. } = self;
-        Done { builder, encoded, rows: states.take_rows(), personalities: personalities.list }
+        let (rows, runs) = states.take();
+        Done { builder, part: Part { encoded, runs, rows }, personalities: personalities.list }
     }
 
     /// Adds the functions of an object to a piece.
@@ -438,15 +451,14 @@ impl<'a> Reader<'a> {
         }
         let head = reader.head(fde.offset as usize).map_err(Stays::Says)?.ok_or(Stays::Relocations)?;
         // One that has a single entry ends at the next function, if it is too long.
-        let has_more_entries = head.source.size > u64::from(compact::MAX_BYTES);
-        if has_more_entries && head.source.size > link.input_size(fde.function) {
+        let has_more_entries = head.size() > u64::from(compact::MAX_BYTES);
+        if has_more_entries && head.size() > link.input_size(fde.function) {
             return Err(Stays::BeyondSection);
         }
-        let found = self.sources.find(&head.source);
-        if !found.is_known() {
-            self.states.read(&head, &mut self.function).map_err(Stays::Says)?;
-        }
-        let has_lsda = expect_pointers(link, section, section.relocations_of_fde(fde), &head)?;
+        let has_lsda = expect_pointers(link, section, section.relocations_of_fde(fde), &head);
+        let rows_for_lsda = *has_lsda.as_ref().unwrap_or(&true);
+        self.states.read_runs(&head, rows_for_lsda, &mut self.function).map_err(Stays::Says)?;
+        has_lsda?;
         let cie = &frames.cies[fde.cie as usize];
         if cie.end_relocation - cie.first_relocation != u32::from(head.personality().is_some()) {
             return Err(Stays::Relocations);
@@ -455,29 +467,13 @@ impl<'a> Reader<'a> {
             Some(pointer) => Some(self.personality(link, file, section, fde, &pointer)?),
             None => None,
         };
-        let shape = match found.shape(has_lsda) {
-            Some(shape) => shape,
-            None => self.shape(&head, has_lsda, found)?,
-        };
-        let size = u32::try_from(head.source.size).map_err(|_| Stays::Says(CfiReason::Size))?;
+        let Self { states, function, builder, encoded, .. } = self;
+        let added = builder.add_runs(function, states.runs(), states.rows()).map_err(|_| Stays::NoForm)?;
+        encoded.note(added, function);
+        let shape = added.shape;
+        let size = u32::try_from(head.size()).map_err(|_| Stays::Says(CfiReason::Size))?;
         let instructions = head.instructions_size() as u32;
-        Ok(TabledFunction { file, fde: row, shape, personality, size, instructions })
-    }
-
-    /// The shape of an FDE of which none is known yet. If nothing is known of its source, the function was
-    /// read just now.
-    fn shape(&mut self, head: &CfiHead<'_, 'a>, has_lsda: bool, found: Found) -> Result<ShapeId, Stays> {
-        let Self { states, function, builder, sources, encoded, .. } = self;
-        if found.is_known() {
-            states.read(head, function).map_err(Stays::Says)?;
-        }
-        if !has_lsda {
-            states.rows_mut().drop_arguments(function);
-        }
-        let shape = builder.add_whole(function, states.rows()).map_err(|_| Stays::NoForm)?;
-        encoded.note(shape, function);
-        sources.learn(found, &head.source, has_lsda, shape);
-        Ok(shape)
+        Ok(TabledFunction { file, fde: row, cie: fde.cie, shape, personality, size, instructions })
     }
 
     fn personality<T: Target>(

@@ -6,12 +6,12 @@
 
 use super::eh_frame_hdr::code_address;
 use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
-use super::unwind_table::replaces;
+use super::unwind_table::{code_of, replaces};
 use crate::arch::Target;
 use crate::cli::Strip;
 use crate::elf::consts as elf;
 use crate::frames::UnwindTable;
-use crate::frames::unwind_table::TabledFunction;
+use crate::frames::unwind_table::{NOWHERE, TabledFunction};
 use crate::ids::FileId;
 use crate::phase::{Live, Placed};
 use crate::region::Region;
@@ -89,8 +89,7 @@ impl<'r> Plan<'r> {
     fn new<T: Target>(link: &'r Live<'_, T>) -> Option<Self> {
         let table = link.unwind_table.as_ref().filter(|table| table.replaces)?;
         let files = (0..link.frames.files.len()).into_par_iter().with_min_len(FILES_PER_JOB);
-        let used: Vec<UsedCies> =
-            files.map(|file| UsedCies::new(link, table, FileId::from_index(file))).collect();
+        let used: Vec<UsedCies> = files.map(|file| UsedCies::new(table, FileId::from_index(file))).collect();
         let (cies, cie_of) = (Vec::new(), HashMap::new());
         let mut plan = Self { table, cies, cie_of, cies_size: 0, size: 0 };
         let mut offsets: HashMap<CieKey<'r>, u64> = HashMap::new();
@@ -134,24 +133,27 @@ impl<'r> Plan<'r> {
                 write_cie::<T>(parts, initial, room);
             }
         });
-        let jobs = self.table.functions.chunks(FDES_PER_JOB).map(|functions| {
+        let code = code_of(link, self.table);
+        let jobs = self.table.functions.chunks(FDES_PER_JOB).zip((0..).step_by(FDES_PER_JOB));
+        let jobs = jobs.map(|(functions, first)| {
             let size = functions.iter().map(fde_size).sum();
-            (functions, out.take_first(size))
+            ((first, functions), out.take_first(size))
         });
-        let jobs: Vec<(&[TabledFunction], Region<'_>)> = jobs.collect();
-        jobs.into_par_iter().for_each(|(functions, region)| {
+        let jobs: Vec<((usize, &[TabledFunction]), Region<'_>)> = jobs.collect();
+        jobs.into_par_iter().for_each(|((first, functions), region)| {
             region.fill(|mut out| {
                 // FDEs of one CIE follow each other.
                 let mut last = None;
-                for function in functions {
+                for (place, function) in (first..).zip(functions) {
                     let Some(room) = out.split_off_mut(..fde_size(function) as usize) else { return };
-                    let key = (function.file, cie_row(link, function));
+                    let key = (function.file, function.cie);
                     let offset = match last {
                         Some((known, offset)) if known == key => offset,
                         _ => self.cie_of.get(&key).copied().unwrap_or(0),
                     };
                     last = Some((key, offset));
-                    write_fde(link, before.wrapping_add(offset), function, room);
+                    let start = code.as_ref().map(|code| code[place]);
+                    write_fde(link, before.wrapping_add(offset), (function, start), room);
                 }
             });
         });
@@ -167,12 +169,12 @@ struct UsedCies {
 }
 
 impl UsedCies {
-    fn new<T: Target>(link: &Live<'_, T>, table: &UnwindTable, file: FileId) -> Self {
+    fn new(table: &UnwindTable, file: FileId) -> Self {
         let functions = table.rows_of(file);
         let fdes_size = table.functions[functions.clone()].iter().map(fde_size).sum();
         let mut cies: Vec<(u32, usize)> = Vec::new();
         for place in functions {
-            let cie = cie_row(link, &table.functions[place]);
+            let cie = table.functions[place].cie;
             // FDEs of one CIE follow each other.
             if cies.last().is_none_or(|&(last, _)| last != cie) {
                 cies.push((cie, place));
@@ -183,11 +185,6 @@ impl UsedCies {
         cies.sort_unstable_by_key(|&(_, place)| place);
         Self { fdes_size, cies }
     }
-}
-
-/// The row of a function's CIE in its object.
-fn cie_row<T: Target>(link: &Live<'_, T>, function: &TabledFunction) -> u32 {
-    link.frames.files[function.file.index()].fdes[function.fde as usize].cie
 }
 
 fn key<'r>(parts: &CfiParts, initial: &'r [u8]) -> CieKey<'r> {
@@ -243,12 +240,22 @@ fn write_cie<T: Target>(parts: &CfiParts, initial: &[u8], room: &mut [u8]) {
     write_instructions(initial, rest);
 }
 
-/// Writes an FDE into its room. `cie` is the offset of its CIE in the output section.
-fn write_fde<T: Target>(link: &Placed<'_, T>, cie: u64, function: &TabledFunction, room: &mut [u8]) {
+/// Writes a function's FDE into its room. `cie` is the offset of its CIE in the output section. The address
+/// of its code may be known.
+fn write_fde<T: Target>(
+    link: &Placed<'_, T>,
+    cie: u64,
+    (function, start): (&TabledFunction, Option<u64>),
+    room: &mut [u8],
+) {
     let frames = &link.frames.files[function.file.index()];
     let fde = &frames.fdes[function.fde as usize];
     let section = frames.section_of_fde(function.fde);
-    let start = code_address(link, function.file, section.relocations_of_fde(fde)).unwrap_or(0);
+    let start = match start {
+        Some(NOWHERE) => 0,
+        Some(start) => start,
+        None => code_address(link, function.file, section.relocations_of_fde(fde)).unwrap_or(0),
+    };
     let head = FdeHead::<T::E> {
         length: U32::new(room.len() as u32 - 4),
         cie: U32::new(cie as u32),

@@ -11,21 +11,19 @@ use crate::cli::UnwindTableMode;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::{Rela, consts as elf};
 use crate::frames::UnwindTable;
-use crate::frames::unwind_table::{PersonalityOf, TabledFunction};
+use crate::frames::unwind_table::{Encoded, NOWHERE, PersonalityOf, TabledFunction};
 use crate::phase::{Inputs, Located};
 use crate::relocs::address::{of_synthetic, target};
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use parallel::{ParallelSlice, ParallelSort};
 use sframe_format::compact::{PAGE, Pages, Personality, PlacedFunction, PlacedHandler, WHOLE_SECTION_NAME};
+use std::sync::Arc;
 
 /// How functions are aligned, for a first estimate of the size.
 const ALIGNMENT: u64 = 16;
 
 /// For the same: the part of all code that may lie between functions.
 const BETWEEN: u64 = 64;
-
-/// The address of code that is not in the output. No function is there: it would have no second byte.
-const NOWHERE: u64 = u64::MAX;
 
 /// `.sframe_unwind`.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
@@ -36,20 +34,20 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
             let table = link.unwind_table.as_ref()?;
             let address = of_synthetic(link, Kind::UnwindTable);
             // Errors are reported when the table is written.
-            let bytes = encode(link, table, address).ok();
-            let size = bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
-            table.encoded.put(bytes.map(|bytes| (address, bytes)));
+            let encoded = encode(link, table, address).ok();
+            let size = encoded.as_ref().map_or(0, |encoded| encoded.bytes.len() as u64);
+            table.encoded.put(encoded);
             Some(size)
         }),
         write: Write::Bytes(|link, section, out| {
             let Some(table) = &link.unwind_table else { return };
             match last_encoded(link, table, link.section_address(section.id)) {
-                Ok(bytes) if bytes.len() <= out.len() => {
+                Ok(Encoded { bytes, .. }) if bytes.len() <= out.len() => {
                     let (used, rest) = out.split_at_mut(bytes.len());
                     used.copy_from_slice(&bytes);
                     rest.fill(0);
                 }
-                Ok(bytes) => report(
+                Ok(Encoded { bytes, .. }) => report(
                     link,
                     &format!("it has {} bytes, and there is room for {}", bytes.len(), out.len()),
                 ),
@@ -95,14 +93,18 @@ fn last_encoded<T: Target>(
     link: &Located<'_, T>,
     table: &UnwindTable,
     address: u64,
-) -> Result<Vec<u8>, sframe_format::Error> {
-    match table.encoded.take() {
-        Some((at, bytes)) if at == address => {
-            debug_assert!(encode(link, table, address).is_ok_and(|other| other == bytes));
-            Ok(bytes)
-        }
-        _ => encode(link, table, address),
-    }
+) -> Result<Encoded, sframe_format::Error> {
+    let Some(last) = table.encoded.get(address) else { return encode(link, table, address) };
+    debug_assert!(
+        encode(link, table, address)
+            .is_ok_and(|other| (other.bytes, other.code) == (last.bytes.clone(), last.code.clone()))
+    );
+    Ok(last)
+}
+
+/// Where the code of the table's functions is, if the last round of the layout has noted it.
+pub fn code_of<T: Target>(link: &Located<'_, T>, table: &UnwindTable) -> Option<Arc<Vec<u64>>> {
+    Some(table.encoded.get(of_synthetic(link, Kind::UnwindTable))?.code)
 }
 
 /// Encodes the table.
@@ -110,7 +112,7 @@ fn encode<T: Target>(
     link: &Located<'_, T>,
     table: &UnwindTable,
     address: u64,
-) -> Result<Vec<u8>, sframe_format::Error> {
+) -> Result<Encoded, sframe_format::Error> {
     let addresses = table
         .functions
         .par_iter()
@@ -122,7 +124,8 @@ fn encode<T: Target>(
     let placed: Vec<PlacedFunction> = placed.collect();
     let personalities: Vec<Personality> =
         table.personalities.iter().map(|personality| routine(link, personality)).collect();
-    table.shapes.to_bytes(address, &personalities, &placed)
+    let bytes = table.shapes.to_bytes(address, &personalities, &placed)?;
+    Ok(Encoded { address, bytes: Arc::new(bytes), code: Arc::new(addresses) })
 }
 
 /// The places of functions that are in the output, in the order of their addresses. Of two at one address,

@@ -22,9 +22,13 @@ pub enum Saved {
 
 #[cfg(feature = "alloc")]
 mod rows;
+#[cfg(feature = "alloc")]
+mod runs;
 
 #[cfg(feature = "alloc")]
 pub use rows::{CfiRows, NumberedFunction};
+#[cfg(feature = "alloc")]
+pub use runs::{CfiRuns, RunFunction, most_within_run};
 #[cfg(feature = "alloc")]
 pub use whole::{CfiFunction, CfiRow};
 

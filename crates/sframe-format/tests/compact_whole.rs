@@ -2,9 +2,9 @@
 #![cfg(feature = "alloc")]
 
 use proptest::prelude::*;
-use sframe_format::cfi::{CfiFunction, CfiRow, CfiRows, Saved};
+use sframe_format::cfi::{CfiFunction, CfiRow, CfiRows, CfiRuns, RunFunction, Saved};
 use sframe_format::compact::{
-    Agreed, Comparison, Handler, MAX_PERSONALITIES, Personality, write_whole_table,
+    Agreed, AgreedRuns, Comparison, Handler, MAX_PERSONALITIES, Personality, write_whole_table,
 };
 use sframe_format::write::{Inexpressible, LeftOut, Reason};
 use sframe_format::{Abi, CompactTable, ErrorKind};
@@ -20,9 +20,16 @@ fn compare(abi: Abi, functions: &Functions, bytes: &[u8]) {
     assert_eq!(table.data(), bytes);
     let comparison = Comparison::new(&table).unwrap().unwrap();
     let (mut rows, mut agreed) = (CfiRows::default(), Agreed::default());
+    let (mut runs, mut agreed_runs) = (CfiRuns::default(), AgreedRuns::default());
     let mut says_same = |start: u64, function: &CfiFunction| {
         let function = rows.numbered(function);
-        comparison.says_same(start, &function, &rows, &mut agreed).unwrap()
+        let is_same = comparison.says_same(start, &function, &rows, &mut agreed).unwrap();
+        let mut in_runs = RunFunction::default();
+        if runs.read(abi, &function, &mut in_runs) {
+            let by_runs = comparison.says_same_runs(start, &in_runs, (&runs, &rows), &mut agreed_runs);
+            assert_eq!(by_runs, Ok(is_same), "{start:#x}: {function:?}");
+        }
+        is_same
     };
     for (place, (start, function, handler)) in functions.iter().enumerate() {
         let end =

@@ -40,7 +40,12 @@ pub struct NumberedFunction {
 impl NumberedFunction {
     /// The number of what the meaning of a row depends on beside the row: less than 4.
     pub fn kind(&self) -> usize {
-        usize::from(self.signal) | usize::from(self.key_b) << 1
+        Self::kind_of(self.signal, self.key_b)
+    }
+
+    /// The same by the two facts that a kind is made of.
+    pub(crate) fn kind_of(signal: bool, key_b: bool) -> usize {
+        usize::from(signal) | usize::from(key_b) << 1
     }
 }
 

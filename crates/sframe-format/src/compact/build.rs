@@ -16,11 +16,13 @@ use super::collected::{Collected, REPEATS};
 use super::forms::Forms;
 use super::functions::{Functions, ShapeId, Stretch};
 use super::intern::Lists;
+use super::known_runs::KnownRuns;
 use super::row_rules::{NO_ROW, RowRules, number};
 use super::shape::{COVERED_BITS, ENDS, GOES_ON};
 use super::write::Shapes;
 use super::{MAX_BYTES, MAX_ROWS, VERSION};
 use crate::abi::Abi;
+use crate::cfi::{NumberedFunction, most_within_run};
 use crate::decoded::Decoded;
 use crate::error::{Error, ErrorKind};
 use crate::rules::UnwindRules;
@@ -37,12 +39,15 @@ pub struct Builder {
     pub(super) abi: Abi,
     pub(super) version: u8,
     /// A row that covers more bytes than this ends its run, unless it is the last row.
-    close: u32,
+    pub(super) close: u32,
     pub(super) rules: Vec<RowRules>,
     pub(super) numbers: HashMap<RowRules, u32, FixedState>,
     /// Version 2: the layouts, a byte in each word, and the forms of rows.
     pub(super) layouts: Lists,
     pub(super) forms: Forms,
+    /// Version 2: the runs that runs of rows become, and memory for a function's rows.
+    pub(super) known_runs: KnownRuns,
+    pub(super) numbered: NumberedFunction,
     pub(super) runs: Lists,
     pub(super) shapes: Lists,
     pub(super) functions: Functions,
@@ -65,20 +70,16 @@ impl Builder {
     }
 
     pub(super) fn of_version(abi: Abi, version: u8) -> Self {
-        // These values give the smallest tables for system libraries.
-        let close = match abi {
-            Abi::Amd64 => 4,
-            Abi::AArch64Big | Abi::AArch64Little => 12,
-            Abi::S390x => 6,
-        };
         Self {
             abi,
             version,
-            close,
+            close: most_within_run(abi),
             rules: Vec::new(),
             numbers: HashMap::default(),
             layouts: Lists::default(),
             forms: Forms::default(),
+            known_runs: KnownRuns::default(),
+            numbered: NumberedFunction::default(),
             runs: Lists::default(),
             shapes: Lists::default(),
             functions: Functions::default(),

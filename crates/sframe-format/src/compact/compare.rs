@@ -13,11 +13,11 @@ use crate::error::{Error, ErrorKind};
 
 /// Compares functions with what a table says of them.
 pub struct Comparison<'data> {
-    view: View<'data>,
+    pub(super) view: View<'data>,
     /// The rules by number. `None`: a stretch without a row.
     rules: Vec<Option<Rule>>,
     /// The steps by number.
-    steps: Vec<u32>,
+    pub(super) steps: Vec<u32>,
     /// A bit for each entry: whether it continues a function.
     continues: Vec<u64>,
 }
@@ -25,8 +25,8 @@ pub struct Comparison<'data> {
 /// A rule of the table.
 struct Rule {
     row: CfiRow,
-    /// Whether it is that of a signal frame, and whether return addresses are signed with key B.
-    flags: (bool, bool),
+    /// The kind of its functions.
+    kind: usize,
 }
 
 /// Rules that said what rows say. They belong to one table and one list of rows.
@@ -65,9 +65,9 @@ impl<'data> Comparison<'data> {
         }
         let rule = |number| {
             let Some(rules) = view.whole_rules(number)? else { return Ok(None) };
-            let flags = (rules.signal, rules.key_b);
+            let kind = NumberedFunction::kind_of(rules.signal, rules.key_b);
             let found = WholeMatch { function: 0, start: 0, size: 0, rules, handler: None };
-            Ok(Some(Rule { row: found.row(view.header.abi), flags }))
+            Ok(Some(Rule { row: found.row(view.header.abi), kind }))
         };
         let rules = (0..view.header.rules).map(rule).collect::<Result<_, Error>>()?;
         let steps = (0..view.header.steps).map(|number| view.step(number)).collect();
@@ -81,7 +81,7 @@ impl<'data> Comparison<'data> {
     }
 
     /// The entry at which the function of an entry starts.
-    fn first_of(&self, entry: u32) -> Result<u32, Error> {
+    pub(super) fn first_of(&self, entry: u32) -> Result<u32, Error> {
         let word = self.continues.get(entry as usize / 64).copied().unwrap_or(0);
         if word >> (entry % 64) & 1 == 0 { Ok(entry) } else { self.view.first_of(entry) }
     }
@@ -109,7 +109,7 @@ impl<'data> Comparison<'data> {
         // The entries that start in the page of the first one need no search.
         let page = place.page_start(address);
         let (kind, rest) = (function.kind(), &function.rows[..]);
-        let mut expected = Expected { comparison: self, function, kind, rows, agreed, row: None, rest };
+        let mut expected = Expected { comparison: self, kind, rows, agreed, row: None, rest };
         loop {
             let start = end;
             let mut said = self.view.rows(self.view.shape(entry))?;
@@ -141,6 +141,25 @@ impl<'data> Comparison<'data> {
         }
     }
 
+    /// Whether a rule says what a row of functions of a kind says. Each pair of them is compared once.
+    pub(super) fn is_row(
+        &self,
+        number: u32,
+        (row, kind): (u32, usize),
+        rows: &CfiRows,
+        agreed: &mut Agreed,
+    ) -> Result<bool, Error> {
+        if agreed.is(row, kind, number) {
+            return Ok(true);
+        }
+        let Some(rule) = self.rule(number)? else { return Ok(false) };
+        let is_same = rule.kind == kind && rule.row.says_same(rows.row(row));
+        if is_same {
+            agreed.note(row, kind, number);
+        }
+        Ok(is_same)
+    }
+
     /// A rule by its number. `None`: it says that there is no row.
     fn rule(&self, number: u32) -> Result<Option<&Rule>, Error> {
         let kind = ErrorKind::CompactNumber { what: "rule", found: number };
@@ -152,8 +171,7 @@ impl<'data> Comparison<'data> {
 /// The rows of a function, from one address to the next.
 struct Expected<'f> {
     comparison: &'f Comparison<'f>,
-    function: &'f NumberedFunction,
-    /// Its kind.
+    /// The function's kind.
     kind: usize,
     rows: &'f CfiRows,
     agreed: &'f mut Agreed,
@@ -202,16 +220,7 @@ impl Expected<'_> {
 
     /// Whether the row that holds says what a rule says.
     fn is_same(&mut self, number: u32) -> Result<bool, Error> {
-        let (row, rule) = match (self.row, self.comparison.rule(number)?) {
-            (None, None) => return Ok(true),
-            (Some(row), Some(rule)) => (row, rule),
-            _ => return Ok(false),
-        };
-        let flags = (self.function.signal, self.function.key_b);
-        let is_same = rule.flags == flags && rule.row.says_same(self.rows.row(row));
-        if is_same {
-            self.agreed.note(row, self.kind, number);
-        }
-        Ok(is_same)
+        let Some(row) = self.row else { return Ok(self.comparison.rule(number)?.is_none()) };
+        self.comparison.is_row(number, (row, self.kind), self.rows, self.agreed)
     }
 }

@@ -17,28 +17,37 @@ pub(super) struct Entries {
     pub starts: Vec<u16>,
     /// Where their shapes are.
     pub places: Vec<u32>,
+    /// Where the last region starts, and the number of its pages.
+    last: (u64, u64),
 }
 
 impl Entries {
-    /// Appends an entry.
+    /// Room for so many entries.
+    pub fn with_capacity(count: usize) -> Self {
+        Self { starts: Vec::with_capacity(count), places: Vec::with_capacity(count), ..Self::default() }
+    }
+
+    /// Appends an entry. Addresses ascend.
+    #[inline]
     pub fn push(&mut self, address: u64, place: u32) {
-        let known = self.regions.last().map_or(0, |&(_, first)| self.pages.len() - first as usize) as u64;
-        let region = self.regions.last().map(|&(start, _)| start);
-        let page = region.map(|start| (address - start) / PAGE);
-        let start = match (region, page) {
-            (Some(start), Some(page)) if page < known + EMPTY_PAGES => {
-                for _ in known..=page {
-                    self.pages.push(self.starts.len() as u32);
-                }
-                start
-            }
-            _ => {
-                self.regions.push((address, self.pages.len() as u32));
-                self.pages.push(self.starts.len() as u32);
-                address
-            }
-        };
-        self.starts.push(((address - start) % PAGE) as u16);
+        let page = address.wrapping_sub(self.last.0) / PAGE;
+        if page >= self.last.1 {
+            self.begin_page(address, page);
+        }
+        self.starts.push((address.wrapping_sub(self.last.0) % PAGE) as u16);
         self.places.push(place);
+    }
+
+    /// Begins the page of an address, which is this one of the last region if that is not too far.
+    fn begin_page(&mut self, address: u64, page: u64) {
+        let (_, known) = self.last;
+        if known > 0 && page < known + EMPTY_PAGES {
+            self.pages.extend((known..=page).map(|_| self.starts.len() as u32));
+            self.last.1 = page + 1;
+        } else {
+            self.regions.push((address, self.pages.len() as u32));
+            self.pages.push(self.starts.len() as u32);
+            self.last = (address, 1);
+        }
     }
 }

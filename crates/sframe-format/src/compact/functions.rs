@@ -26,7 +26,7 @@ pub(super) struct Stretch {
 
 impl Stretch {
     /// A function of one piece.
-    const fn whole(shape: u32) -> Self {
+    pub const fn whole(shape: u32) -> Self {
         Self { offset: 0, shape, count: 1, stride: 0 }
     }
 
@@ -97,6 +97,15 @@ impl Functions {
     /// How many functions there are.
     pub fn len(&self) -> usize {
         self.list.len()
+    }
+
+    /// The shape of a function that is one piece.
+    #[inline]
+    pub fn piece(&self, number: u32) -> Option<u32> {
+        match self.list[number as usize] {
+            Function::Piece(shape) => Some(shape),
+            Function::Long(_) => None,
+        }
     }
 
     /// The stretches of a function.

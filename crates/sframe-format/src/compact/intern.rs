@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 
 /// Lists of words, one after the other.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Words {
+pub(crate) struct Words {
     words: Vec<u32>,
     ends: Vec<u32>,
 }
@@ -54,7 +54,7 @@ impl Words {
 }
 
 /// A list's hash. Few bits are enough, because lists are compared, too.
-pub(super) fn hash(list: &[u32]) -> u32 {
+pub(crate) fn hash(list: &[u32]) -> u32 {
     FixedState::with_seed(0).hash_one(list) as u32
 }
 
@@ -68,7 +68,7 @@ struct Entry {
 
 /// Finds numbers of lists, which lie elsewhere, by what the lists hold.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Numbers(HashTable<Entry>);
+pub(crate) struct Numbers(HashTable<Entry>);
 
 impl Numbers {
     /// The table takes a bucket from the low bits and a tag from the high bits.
@@ -95,7 +95,7 @@ impl Numbers {
 
 /// Lists of words, each stored once.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lists {
+pub(crate) struct Lists {
     lists: Words,
     numbers: Numbers,
 }

@@ -52,20 +52,24 @@
 //! | `pieces` | all entries and rows, and whether they are valid |
 //! | `verify` | whether every rule of `COMPACT.md` is kept |
 //! | `verify_whole` | the same for what version 2 adds |
-//! | `compare` | whether a table of version 2 says what functions say |
+//! | `compare`, `compare_runs` | whether a table of version 2 says what functions say |
 //! | `build`, `encoded`, `join` | the writer (feature `alloc`): functions that are collected |
 //! | `functions`, `intern`, `row_rules` | their numbers |
 //! | `collected`, `entries`, `write` | a table that is made of them |
-//! | `build_whole`, `fit`, `forms` | what the writer adds in version 2 |
+//! | `build_whole`, `build_runs`, `fit`, `forms`, `known_runs` | what the writer adds in version 2 |
 
 #[cfg(feature = "alloc")]
 mod build;
+#[cfg(feature = "alloc")]
+mod build_runs;
 #[cfg(feature = "alloc")]
 mod build_whole;
 #[cfg(feature = "alloc")]
 mod collected;
 #[cfg(feature = "alloc")]
 mod compare;
+#[cfg(feature = "alloc")]
+mod compare_runs;
 #[cfg(feature = "alloc")]
 mod encoded;
 #[cfg(feature = "alloc")]
@@ -78,9 +82,11 @@ mod forms;
 mod functions;
 mod handlers;
 #[cfg(feature = "alloc")]
-mod intern;
+pub(crate) mod intern;
 #[cfg(feature = "alloc")]
 mod join;
+#[cfg(feature = "alloc")]
+mod known_runs;
 mod layout;
 mod look_up;
 mod pieces;
@@ -103,11 +109,15 @@ use crate::error::{Error, ErrorKind};
 #[cfg(feature = "alloc")]
 pub use build::{Builder, Written, write_table};
 #[cfg(feature = "alloc")]
+pub use build_runs::Added;
+#[cfg(feature = "alloc")]
 pub use build_whole::{PlacedFunction, PlacedHandler, WholeShapes, write_whole_table};
 #[cfg(feature = "alloc")]
 pub use collected::Collected;
 #[cfg(feature = "alloc")]
 pub use compare::{Agreed, Comparison};
+#[cfg(feature = "alloc")]
+pub use compare_runs::AgreedRuns;
 #[cfg(feature = "alloc")]
 pub use functions::ShapeId;
 pub use handlers::{Handler, Personality};

@@ -103,6 +103,18 @@ impl ShapeRows<'_> {
         Ok(number)
     }
 
+    /// The first step of the next run, and the bytes that the run's last row covers, for a reader who knows
+    /// what runs say. Only the last step of a run tells whether there is another.
+    #[cfg(feature = "alloc")]
+    #[inline]
+    pub(super) fn next_pair(&mut self) -> Result<(u32, u32), Error> {
+        let step = match self.step.take() {
+            Some(step) => step,
+            None => self.number()?,
+        };
+        Ok((step, self.number()?))
+    }
+
     /// The next row; `None` after the last one.
     #[inline]
     pub(super) fn next_row(&mut self) -> Result<Option<ShapeRow>, Error> {

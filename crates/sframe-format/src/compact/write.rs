@@ -173,11 +173,7 @@ impl Shapes {
         mut note: impl FnMut(&F, u32, bool),
     ) -> Result<Entries, Error> {
         let full = Error::new(0, ErrorKind::CompactFull { what: "entries" });
-        let mut entries = Entries {
-            starts: Vec::with_capacity(functions.len()),
-            places: Vec::with_capacity(functions.len()),
-            ..Entries::default()
-        };
+        let mut entries = Entries::with_capacity(functions.len());
         let mut left = MAX_ENTRIES;
         for (number, placed) in functions.iter().enumerate() {
             let (address, function) = place(placed);
@@ -189,6 +185,13 @@ impl Shapes {
             if function.0 as usize >= self.functions.len() {
                 let kind = ErrorKind::CompactNumber { what: "function", found: function.0 };
                 return Err(Error::new(0, kind));
+            }
+            // Most functions are one piece.
+            if let Some(shape) = self.functions.piece(function.0) {
+                left = left.checked_sub(1).ok_or(full)?;
+                note(placed, entries.starts.len() as u32, false);
+                entries.push(address, self.places[shape as usize]);
+                continue;
             }
             for Stretch { offset, shape, count, stride } in self.functions.get(function.0) {
                 for repetition in 0..u64::from(count) {

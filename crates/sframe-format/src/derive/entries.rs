@@ -86,6 +86,7 @@ pub(super) struct Fde<'data> {
 }
 
 /// An FDE without its CIE.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct FdeBody<'data> {
     pub start: u64,
     pub size: u64,
@@ -156,6 +157,34 @@ impl<'data> Frames<'data> {
             rest.skip(length)?;
         }
         Ok(FdeBody { start, size, lsda, instructions: rest })
+    }
+
+    /// The FDE at this offset, if it is of the usual form: of `.eh_frame` and of this CIE, with a length and
+    /// distances of four bytes. It says what [`Frames::fde_body`] says.
+    #[inline]
+    pub fn short_fde(&self, offset: usize, cie: &Cie<'data>) -> Option<FdeBody<'data>> {
+        if self.debug || cie.encoding != gimli::DW_EH_PE_pcrel | gimli::DW_EH_PE_sdata4 {
+            return None;
+        }
+        let (endian, rest) = (self.abi.endian(), self.data.slice().get(offset..)?);
+        let word = |at: usize| endian.read_u32(rest, at);
+        let length = word(0).filter(|&length| length != u32::MAX)? as usize;
+        let rest = rest.get(..length.checked_add(4)?)?;
+        let id = word(4)? as usize;
+        if id == 0 || (offset + 4).checked_sub(id)? != cie.offset {
+            return None;
+        }
+        let number = |at: usize| endian.read_i32(rest, at).map(|number| i64::from(number).cast_unsigned());
+        let start = self.address.wrapping_add(offset as u64 + 8).wrapping_add(number(8)?);
+        let (size, mut lsda, mut at) = (number(12)?, None, 16);
+        if cie.has_data {
+            let length = rest.get(at).filter(|&&length| length < 0x80)?;
+            at += 1;
+            lsda = cie.lsda_encoding.map(|encoding| Pointer { offset: offset + at, encoding });
+            at += usize::from(*length);
+        }
+        let instructions = Slice::new(rest.get(at..)?, self.data.endian());
+        Some(FdeBody { start, size, lsda, instructions })
     }
 
     /// The FDE at this offset.

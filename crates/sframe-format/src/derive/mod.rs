@@ -22,7 +22,9 @@ mod records;
 mod replaced;
 mod rows;
 mod search_table;
+mod segments;
 mod states;
+mod stretches;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -43,7 +45,7 @@ use search_table::Header;
 pub use cfi::{CfiEntry, CfiParts, CfiReader};
 pub use entries::Pointer;
 pub use fde_index::{FdeIndex, Scratch};
-pub use head::{CfiCommon, CfiHead, CfiSource};
+pub use head::CfiHead;
 pub use project::Reason;
 pub use reason::CfiReason;
 pub use states::CfiStates;

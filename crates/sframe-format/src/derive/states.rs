@@ -8,11 +8,12 @@
 //! 1: rsp + 8, ra at -8  --0e 10-->  2: rsp + 16, ra at -8  --86 02-->  3: rsp + 16, ra at -8, rbp at -16
 //! ```
 //!
-//! To read an FDE is then one look-up for each instruction, and only an instruction that nobody met in that
-//! state is executed. A state also knows the state that `DW_CFA_restore_state` leads back to: that of the
-//! instruction that remembered it. A file may have any number of states on purpose, and each holds all rules.
-//! So the memory for states is bounded, and an FDE is refused that has far more instructions or rules than
-//! functions have. That depends on nothing but the FDE, or outputs would depend on what was read before.
+//! Only an instruction that nobody met in that state is executed. And most FDEs need no look at the rules of
+//! a single instruction: it is remembered, too, which rows a stretch of instructions leads to
+//! ([`super::stretches`]). A state also knows the state that `DW_CFA_restore_state` leads back to: that of
+//! the instruction that remembered it. A file may have any number of states on purpose, and each holds all
+//! rules. So the memory for states is bounded, and an FDE is refused that has far more instructions or rules
+//! than functions have. That depends on nothing but the FDE, or outputs would depend on what was read before.
 
 use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hash, Hasher};
@@ -26,15 +27,16 @@ use super::head::CfiHead;
 use super::instructions::{Instruction, Instructions, Short};
 use super::reason::{CfiReason, malformed};
 use super::rows::{Rules, SIGNED, State};
+use super::segments::Segments;
 use crate::abi::{Abi, Register};
-use crate::cfi::{CfiRow, CfiRows, NumberedFunction, Saved};
+use crate::cfi::{CfiRow, CfiRows, CfiRuns, NumberedFunction, Saved};
 
-/// When there are more states, or more steps from one to another, all are forgotten before the next FDE.
-/// Tests see that happen.
+/// When there are more states, or more steps or stretches of instructions from one to another, all are
+/// forgotten before the next FDE. Tests see that happen.
 const MOST_STATES: usize = if cfg!(test) { 1 << 10 } else { 1 << 15 };
 const MOST_STEPS: usize = 8 * MOST_STATES;
 /// The largest number of instructions of an FDE that change its state.
-const MOST_INSTRUCTIONS: usize = 1 << 14;
+pub(super) const MOST_INSTRUCTIONS: usize = 1 << 14;
 /// The largest number of registers that have rules at a time. A table has room for 34.
 const MOST_RULES: usize = 48;
 /// The largest number of bytes that an FDE may cover.
@@ -77,6 +79,7 @@ struct Point {
 /// What instructions mean beside their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct OfCie {
+    code_alignment: u64,
     data_alignment: i64,
     /// The point after the CIE's instructions. `None`: these run now.
     initial: Option<u32>,
@@ -95,7 +98,7 @@ struct Known {
 
 /// All points that were met.
 #[derive(Default)]
-struct Points<'data> {
+pub(super) struct Points<'data> {
     /// By number, with their hashes.
     points: Vec<(u64, Point)>,
     /// By number.
@@ -106,24 +109,34 @@ struct Points<'data> {
     steps: HashMap<(u32, u64), u32, FixedState>,
     cies: Vec<OfCie>,
     cie_numbers: HashMap<OfCie, u32, FixedState>,
-    /// Where FDEs begin, by the factor of offsets and the instructions of their CIE.
-    begins: HashMap<(i64, &'data [u8]), u32, FixedState>,
+    /// Where FDEs begin, by the factors and the instructions of their CIE.
+    begins: HashMap<Initial<'data>, u32, FixedState>,
+    /// The last one: FDEs of one CIE follow each other.
+    last: Option<(Initial<'data>, u32)>,
+    /// Where stretches of instructions lead from a point.
+    pub(super) segments: Segments<'data>,
 }
+
+/// The factors of distances in code and of offsets, and the instructions of a CIE.
+type Initial<'data> = (u64, i64, &'data [u8]);
 
 /// Reads the rows of FDEs, of as many sections as there are.
 pub struct CfiStates<'data> {
-    abi: Abi,
-    rows: CfiRows,
-    points: Points<'data>,
-    /// Memory for a row that is read.
+    pub(super) abi: Abi,
+    pub(super) rows: CfiRows,
+    pub(super) runs: CfiRuns,
+    pub(super) points: Points<'data>,
+    /// Memory for a row, a function and a run that are read.
     row: CfiRow,
+    pub(super) numbered: NumberedFunction,
+    pub(super) words: Vec<u32>,
 }
 
 impl<'data> CfiStates<'data> {
     /// Nothing was met yet.
     pub fn new(abi: Abi) -> Self {
-        let (rows, points, row) = Default::default();
-        Self { abi, rows, points, row }
+        let (rows, runs, points, row, numbered, words) = Default::default();
+        Self { abi, rows, runs, points, row, numbered, words }
     }
 
     /// The rows of all functions that were read.
@@ -131,14 +144,31 @@ impl<'data> CfiStates<'data> {
         &self.rows
     }
 
-    /// The same, when no function will be read any more.
-    pub fn take_rows(&mut self) -> CfiRows {
-        core::mem::replace(self, Self::new(self.abi)).rows
+    /// Their runs.
+    pub fn runs(&self) -> &CfiRuns {
+        &self.runs
     }
 
-    /// The same, for functions that are changed.
-    pub fn rows_mut(&mut self) -> &mut CfiRows {
-        &mut self.rows
+    /// Both, when no function will be read any more.
+    pub fn take(&mut self) -> (CfiRows, CfiRuns) {
+        let Self { rows, runs, .. } = core::mem::replace(self, Self::new(self.abi));
+        (rows, runs)
+    }
+
+    /// The point where an FDE begins, if a table has its like.
+    pub(super) fn begin(&mut self, head: &CfiHead<'_, 'data>) -> Result<u32, CfiReason> {
+        let CfiHead { frames, cie, fde, .. } = head;
+        if fde.size > MOST_BYTES {
+            return Err(CfiReason::Size);
+        }
+        let column = cie.return_address.0;
+        if u32::from(column) != self.abi.return_address() {
+            return Err(CfiReason::ReturnColumn(column));
+        }
+        if cie.unusual || (cie.key_b && !self.abi.is_aarch64()) {
+            return Err(CfiReason::Augmentation);
+        }
+        self.points.begin(frames, cie)
     }
 
     /// Reads the rows of an FDE.
@@ -152,19 +182,9 @@ impl<'data> CfiStates<'data> {
     ) -> Result<(), CfiReason> {
         let CfiHead { frames, cie, fde, .. } = head;
         function.rows.clear();
-        if fde.size > MOST_BYTES {
-            return Err(CfiReason::Size);
-        }
+        let mut at = self.begin(head)?;
         function.size = fde.size as u32;
         (function.signal, function.key_b) = (cie.signal, cie.key_b);
-        let column = cie.return_address.0;
-        if u32::from(column) != self.abi.return_address() {
-            return Err(CfiReason::ReturnColumn(column));
-        }
-        if cie.unusual || (cie.key_b && !self.abi.is_aarch64()) {
-            return Err(CfiReason::Augmentation);
-        }
-        let mut at = self.points.begin(frames, cie)?;
         let (mut start, mut left) = (0, MOST_INSTRUCTIONS);
         let mut instructions = Instructions::new(frames, cie, fde.instructions);
         while let Some(delta) = self.points.follow(&mut at, &mut instructions, &mut left)? {
@@ -186,14 +206,20 @@ impl<'data> CfiStates<'data> {
         if start >= u64::from(function.size) {
             return Ok(());
         }
-        let number = match self.points.known[at as usize].row {
-            0 => self.number_row(at)?,
-            known => known - 1,
-        };
+        let number = self.row_of(at)?;
         if function.rows.last().is_none_or(|&(_, last)| last != number) {
             function.rows.push((start as u32, number));
         }
         Ok(())
+    }
+
+    /// The number of a point's row.
+    #[inline]
+    pub(super) fn row_of(&mut self, at: u32) -> Result<u32, CfiReason> {
+        match self.points.known[at as usize].row {
+            0 => self.number_row(at),
+            known => Ok(known - 1),
+        }
     }
 
     /// The number of a point's row, which is read for the first time.
@@ -209,15 +235,34 @@ impl<'data> CfiStates<'data> {
 impl<'data> Points<'data> {
     /// Where the FDEs of a CIE begin.
     fn begin(&mut self, frames: &Frames<'data>, cie: &Cie<'data>) -> Result<u32, CfiReason> {
-        if self.points.len() > MOST_STATES || self.steps.len() > MOST_STEPS {
+        let is_full = |count: usize| count > MOST_STEPS;
+        if self.points.len() > MOST_STATES || is_full(self.steps.len()) || is_full(self.segments.len()) {
             *self = Self::default();
         }
-        let key = (cie.data_alignment, cie.instructions.slice());
-        if let Some(&at) = self.begins.get(&key) {
+        let key = (cie.code_alignment, cie.data_alignment, cie.instructions.slice());
+        if let Some((last, at)) = self.last
+            && last == key
+        {
             return Ok(at);
         }
-        let (data_alignment, state) = (cie.data_alignment, State::new(All::default()));
-        let number = self.cie(OfCie { data_alignment, initial: None });
+        let at = match self.begins.get(&key) {
+            Some(&at) => at,
+            None => self.begin_first(frames, cie, key)?,
+        };
+        self.last = Some((key, at));
+        Ok(at)
+    }
+
+    /// Where the FDEs of a CIE begin, for the first of them.
+    fn begin_first(
+        &mut self,
+        frames: &Frames<'data>,
+        cie: &Cie<'data>,
+        key: Initial<'data>,
+    ) -> Result<u32, CfiReason> {
+        let (code_alignment, data_alignment, _) = key;
+        let state = State::new(All::default());
+        let number = self.cie(OfCie { code_alignment, data_alignment, initial: None });
         let first = Point { state, args_size: 0, args_differ: false, remembered: None, cie: number };
         let mut at = self.number(first);
         let mut instructions = Instructions::new(frames, cie, cie.instructions);
@@ -230,7 +275,7 @@ impl<'data> Points<'data> {
             let bytes = &bytes[..bytes.len() - instructions.rest().len()];
             at = self.step(at, bytes, instruction).map_err(malformed)?;
         }
-        let number = self.cie(OfCie { data_alignment, initial: Some(at) });
+        let number = self.cie(OfCie { code_alignment, data_alignment, initial: Some(at) });
         let first = Point { cie: number, ..self.points[at as usize].1.clone() };
         let at = self.number(first);
         self.begins.insert(key, at);
@@ -246,7 +291,7 @@ impl<'data> Points<'data> {
 
     /// Follows instructions from the point `at`, of which `left` may change the state. Stops behind one that
     /// moves to another address, and returns how far. `None`: there are no more.
-    fn follow(
+    pub(super) fn follow(
         &mut self,
         at: &mut u32,
         instructions: &mut Instructions<'data>,
@@ -331,7 +376,7 @@ impl<'data> Points<'data> {
     fn execute(&mut self, at: u32, instruction: Instruction) -> Result<u32, Error> {
         use CallFrameInstruction as Is;
         let point = &self.points[at as usize].1;
-        let OfCie { data_alignment, initial } = self.cies[point.cie as usize];
+        let OfCie { data_alignment, initial, .. } = self.cies[point.cie as usize];
         let next = match instruction {
             Instruction::Plain(Is::RememberState) => Point { remembered: Some(at), ..point.clone() },
             Instruction::Plain(Is::RestoreState) => {
@@ -459,7 +504,7 @@ fn hash(point: &Point) -> u64 {
 mod tests {
     use super::CfiStates;
     use crate::abi::Abi;
-    use crate::cfi::{CfiRow, NumberedFunction, Saved};
+    use crate::cfi::{CfiRow, NumberedFunction, RunFunction, Saved};
     use crate::derive::{CfiReader, CfiReason};
     use alloc::vec::Vec;
     use gimli::{BaseAddresses, CfaRule, EhFrame, RegisterRule, RunTimeEndian, UnwindContext, UnwindSection};
@@ -556,6 +601,28 @@ mod tests {
         found.len()
     }
 
+    /// Reads a function in runs, and expects these rows.
+    fn assert_same_in_runs<'data>(
+        states: &mut CfiStates<'data>,
+        data: &'data [u8],
+        read: Result<(), CfiReason>,
+        rows: &[CfiRow],
+    ) {
+        let (mut in_runs, mut function) = (RunFunction::default(), NumberedFunction::default());
+        let mut reader = CfiReader::new(states.abi, data, 0);
+        let head = reader.head(32).unwrap().unwrap();
+        assert_eq!(states.read_runs(&head, true, &mut in_runs), read, "{data:x?}");
+        if read.is_err() {
+            return;
+        }
+        states.runs().numbered(&in_runs, &mut function);
+        let row = |&(start, number)| CfiRow { start, ..states.rows().row(number).clone() };
+        assert_eq!(function.rows.iter().map(row).collect::<Vec<_>>(), rows, "{data:x?}");
+        // As if the rows had been divided.
+        let (mut runs, mut divided) = (states.runs().clone(), RunFunction::default());
+        assert!(runs.read(states.abi, &function, &mut divided) && divided == in_runs);
+    }
+
     /// Random instructions, of functions that are read one after the other: what one function teaches about
     /// instructions is true in the others.
     #[test]
@@ -610,7 +677,7 @@ mod tests {
                     data
                 })
                 .collect();
-            let mut states = CfiStates::new(abi);
+            let (mut states, mut in_runs) = (CfiStates::new(abi), CfiStates::new(abi));
             let (mut function, mut count) = (NumberedFunction::default(), 0);
             for data in &sections {
                 let mut reader = CfiReader::new(abi, data, 0);
@@ -618,6 +685,7 @@ mod tests {
                 let read = states.read(&head, &mut function);
                 let row = |&(start, number)| CfiRow { start, ..states.rows().row(number).clone() };
                 let rows: Vec<CfiRow> = function.rows.iter().map(row).collect();
+                assert_same_in_runs(&mut in_runs, data, read.clone(), &rows);
                 count += compare(abi, data, read, &rows);
             }
             assert!(count > 6_000, "{abi}: {count}");
