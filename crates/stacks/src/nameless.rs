@@ -41,8 +41,9 @@ pub fn nameless(profile: &Profile, names: &Names, files: &Files) -> Vec<String> 
 }
 
 /// Programs that make code, by a file that they have mapped: how they name it, and how they keep a frame
-/// pointer in it, if they do not do so anyway.
-const MAKERS: [(&str, &str, Option<&str>); 4] = [
+/// pointer in it or describe its frames, if they do not do so anyway. PHP writes a list (16), and tells gdb
+/// (256).
+const MAKERS: [(&str, &str, Option<&str>); 6] = [
     ("node", "`node --perf-basic-prof`", None),
     ("libnode.so", "`node --perf-basic-prof`", None),
     (
@@ -51,6 +52,8 @@ const MAKERS: [(&str, &str, Option<&str>); 4] = [
         Some("`java -XX:+PreserveFramePointer`"),
     ),
     ("libcoreclr.so", "`DOTNET_PerfMapEnabled=1`", None),
+    ("php8", "`php -d opcache.jit_debug=272`", Some("`php -d opcache.jit_debug=272`")),
+    ("libphp.so", "`opcache.jit_debug=272`", Some("`opcache.jit_debug=272`")),
 ];
 
 /// Sentences about code that programs made while they ran, if many samples pass through such code without
@@ -98,10 +101,10 @@ pub fn of_made_code(profile: &Profile, names: &Names, files: &Files) -> Vec<Stri
         let remedy = if keeps.is_empty() {
             "the program may have an option for that, or describe it in a jitdump".into()
         } else {
-            format!("{keeps} does")
+            format!("{keeps} helps")
         };
         all.push(format!(
-            "{ended:.0} % of the stacks end in code that a program made while it ran, which keeps no frame pointer: {remedy}"
+            "{ended:.0} % of the stacks end in code that a program made while it ran, and nothing says how it is left: {remedy}"
         ));
     }
     all

@@ -81,6 +81,11 @@ fn a_sentence_says_how_a_program_names_the_code_that_it_makes() {
     assert!(of_java[1].starts_with("50 % of the stacks") && of_java[1].contains("PreserveFramePointer"));
     let of_node = sentences("/usr/lib/libnode.so.108", &made);
     assert!(of_node[0].contains("--perf-basic-prof") && !of_node[1].contains("java"), "{of_node:?}");
+    let of_php = sentences("/usr/bin/php8.2", &made);
+    assert!(
+        of_php.len() == 2 && of_php.iter().all(|text| text.contains("opcache.jit_debug=272")),
+        "{of_php:?}"
+    );
     let of_another = sentences("/usr/lib/libnodejs.so", &made);
     assert!(of_another[0].contains("/tmp/perf-PID.map or a jitdump"), "{of_another:?}");
     assert!(sentences("/opt/jdk/lib/server/libjvm.so", &[0x40_00c8]).is_empty());
