@@ -10,12 +10,13 @@ use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::phase::{Geometry, SectionState};
 use crate::relocs::address;
+use crate::rows::filled;
 use crate::symbols::{Definition, Needs};
 use parallel::{IntoParallel, ParallelSlice};
 
 /// The address of each symbol, for [`crate::phase::Located::values`].
 pub fn all<T: Target>(link: &Geometry<'_, T>) -> Vec<u64> {
-    let mut values = vec![0u64; link.symbols.len()];
+    let mut values = filled(0u64, link.symbols.len());
     let (globals, mut locals) = values.split_at_mut(link.globals.len());
     let mut jobs = Vec::with_capacity(link.objects.len());
     for object in &link.objects {

@@ -67,7 +67,39 @@ fn sort<V: Copy + Send + Sync>(
     let (before, after) = list.split_at_mut(middle);
     let (sorted_before, sorted_after) = other.split_at_mut(middle);
     join(|| sort(before, sorted_before, compare), || sort(after, sorted_after, compare));
-    merge(sorted_before, sorted_after, list, compare);
+    merge_halves(sorted_before, sorted_after, list, compare);
+}
+
+/// Merges two sorted lists. Of equal items, those of `a` come first. Long lists are cut in two, at the same
+/// item of both, so that not one thread merges alone what all have sorted.
+fn merge_halves<V: Copy + Send + Sync>(
+    a: &[V],
+    b: &[V],
+    out: &mut [V],
+    compare: &(impl Fn(&V, &V) -> Ordering + Sync),
+) {
+    if a.is_empty() || b.is_empty() {
+        let (before, after) = out.split_at_mut(a.len());
+        before.copy_from_slice(a);
+        return after.copy_from_slice(b);
+    }
+    if out.len() <= 2 * PIECE {
+        return merge(a, b, out, compare);
+    }
+    let (of_a, of_b) = if a.len() >= b.len() {
+        let middle = a.len() / 2;
+        (middle, b.partition_point(|item| compare(item, &a[middle]).is_lt()))
+    } else {
+        let middle = b.len() / 2;
+        (a.partition_point(|item| compare(item, &b[middle]).is_le()), middle)
+    };
+    let (a_before, a_after) = a.split_at(of_a);
+    let (b_before, b_after) = b.split_at(of_b);
+    let (before, after) = out.split_at_mut(of_a + of_b);
+    join(
+        || merge_halves(a_before, b_before, before, compare),
+        || merge_halves(a_after, b_after, after, compare),
+    );
 }
 
 /// Merges two sorted lists, neither of which is empty. Of equal items, those of `a` come first.
