@@ -24,7 +24,7 @@ use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId, SharedId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::source_lines::{PlaceRole, SourceLines};
-use crate::input::{ObjectFile, SharedFile};
+use crate::input::{ObjectFile, SharedFile, SymbolUse};
 use crate::phase::{Inputs, SectionState, SectionStates};
 use crate::plan::LayoutPlan;
 use crate::symbols::{CommonBlock, Definition, Definitions, MentionedBy};
@@ -413,18 +413,23 @@ fn report_duplicates<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates
     let mut clashes: Vec<(SymbolId, FileId, u32)> = objects
         .par_iter()
         .flat_map_iter(|object| {
-            object.globals.iter().enumerate().filter_map(move |(offset, &id)| {
-                let index = object.first_global as usize + offset;
-                let winner = best[id.index()].load(Ordering::Relaxed);
-                let own = pack(RANK_STRONG, object.id.0, index as u32);
-                (winner >> 56 == RANK_STRONG
-                    && winner != own
-                    && !same_place(winner, object, index)
-                    && rank_of(object, index, sections) == Some(RANK_STRONG)
-                    && !same_absolute(objects, winner, object, index)
-                    && !(beside_just_symbols && stands_in(objects, winner, object, index)))
-                .then_some((id, object.id, index as u32))
-            })
+            // Few names are defined other than weakly, and only these need a look at what prevails.
+            let mentions = object.globals.iter().zip(&object.usages).enumerate();
+            let may_clash = |usage| matches!(usage, SymbolUse::Definition | SymbolUse::Common);
+            mentions.filter(move |(_, (_, usage))| may_clash(**usage)).filter_map(
+                move |(offset, (&id, _))| {
+                    let index = object.first_global as usize + offset;
+                    let winner = best[id.index()].load(Ordering::Relaxed);
+                    let own = pack(RANK_STRONG, object.id.0, index as u32);
+                    (winner >> 56 == RANK_STRONG
+                        && winner != own
+                        && !same_place(winner, object, index)
+                        && rank_of(object, index, sections) == Some(RANK_STRONG)
+                        && !same_absolute(objects, winner, object, index)
+                        && !(beside_just_symbols && stands_in(objects, winner, object, index)))
+                    .then_some((id, object.id, index as u32))
+                },
+            )
         })
         .collect();
     clashes.par_sort_by_key(|&(id, file, index)| (best[id.index()].load(Ordering::Relaxed), file, index));

@@ -284,7 +284,10 @@ fn globals<'l, 'a, T: Target>(
     object: &'l ObjectFile<'a, T::E>,
 ) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
     let has_gaps = link.merges.is_partial();
-    object.globals.iter().enumerate().filter_map(move |(offset, &id)| {
+    // Most names are only referred to. What is known of a global is not beside what is known of the next.
+    let mentions = object.globals.iter().zip(&object.usages).enumerate();
+    let defined = mentions.filter(|(_, (_, usage))| !usage.is_reference());
+    defined.filter_map(move |(offset, (&id, _))| {
         let symbol = object.first_global + offset as u32;
         let owned = Definition::Object { file: object.id, symbol };
         if link.definition(id) != owned || !link.keeps_name(id) {
