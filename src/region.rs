@@ -23,6 +23,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Stretches of more bytes are filled through the mapping: a buffer for them would stay in no cache.
 const MOST: usize = 4 << 20;
 
+/// What is in bytes before they are filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Before {
+    /// Zeros.
+    Zeros,
+    /// Whatever an earlier job left there.
+    Anything,
+}
+
 /// A stretch of the output that nobody else fills. Its bytes are zero at first.
 #[derive(Default)]
 pub struct Region<'f> {
@@ -123,24 +132,34 @@ impl<'f> Region<'f> {
     /// Lets `fill` make the contents, in bytes that are zero.
     pub fn fill<R>(self, fill: impl FnOnce(&mut [u8]) -> R) -> R {
         let (mut fill, mut result) = (Some(fill), None);
-        self.fill_by(&mut |out| result = fill.take().map(|fill| fill(out)));
+        self.fill_by(Before::Zeros, &mut |out, _| result = fill.take().map(|fill| fill(out)));
         result.expect("fill_by calls its function once")
     }
 
-    /// The same, compiled once for all functions.
-    fn fill_by(self, fill: &mut dyn FnMut(&mut [u8])) {
+    /// Lets `fill` write every byte. It is told what is in the bytes before, so that it need not write zeros
+    /// where zeros are.
+    pub fn fill_all<R>(self, fill: impl FnOnce(&mut [u8], Before) -> R) -> R {
+        let (mut fill, mut result) = (Some(fill), None);
+        self.fill_by(Before::Anything, &mut |out, before| {
+            result = fill.take().map(|fill| fill(out, before));
+        });
+        result.expect("fill_by calls its function once")
+    }
+
+    /// The same, compiled once for all functions. They get zeros, or what they can do with.
+    fn fill_by(self, enough: Before, fill: &mut dyn FnMut(&mut [u8], Before)) {
         let size = self.bytes.len();
         let Some(mapped) = self.file.filter(|_| size > 0) else {
-            return fill(self.bytes);
+            return fill(self.bytes, Before::Zeros);
         };
         let is_large = size > MOST;
         if is_large && mapped.writers.is_reserved {
-            return fill(self.bytes);
+            return fill(self.bytes, Before::Zeros);
         }
         if is_large || mapped.writers.is_queue() {
             let has_pages = populate(self.bytes);
             if has_pages || mapped.writers.is_reserved {
-                return fill(self.bytes);
+                return fill(self.bytes, Before::Zeros);
             }
             // There is no room, as the system call will say.
         }
@@ -148,13 +167,15 @@ impl<'f> Region<'f> {
             // More than one, since a job may fill several regions at once.
             static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
         }
-        // A buffer that is too small is replaced: growing it would copy its contents.
-        let buffer = BUFFERS.with_borrow_mut(Vec::pop).filter(|buffer| buffer.capacity() >= size);
-        let mut buffer = buffer.unwrap_or_else(|| Vec::with_capacity(size));
-        buffer.clear();
-        buffer.resize(size, 0);
-        fill(&mut buffer);
-        mapped.write(&buffer);
+        // A buffer that is too small is replaced: growing it would copy its contents. New memory is zero.
+        let buffer = BUFFERS.with_borrow_mut(Vec::pop).filter(|buffer| buffer.len() >= size);
+        let mut buffer = buffer.unwrap_or_else(|| vec![0; size]);
+        let own = &mut buffer[..size];
+        if enough == Before::Zeros {
+            own.fill(0);
+        }
+        fill(own, enough);
+        mapped.write(own);
         BUFFERS.with_borrow_mut(|buffers| buffers.push(buffer));
     }
 }
@@ -233,6 +254,25 @@ mod tests {
         let first = second.take_first(SIZE as u64);
         first.fill(|first| second.fill(|second| (first.fill(1), second.fill(2))));
         assert!(bytes[..SIZE].iter().all(|byte| *byte == 1) && bytes[SIZE..].iter().all(|byte| *byte == 2));
+    }
+
+    #[test]
+    fn only_those_who_write_all_bytes_may_find_those_of_an_earlier_region() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4 * SIZE as u64).unwrap();
+        // SAFETY: nobody else has the file.
+        let mut bytes = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
+        let writers = Writers::default();
+        let mut rest = Region::of_file(&mut bytes, &file, &writers);
+        rest.take_first(2 * SIZE as u64).fill(|out| out.fill(7));
+        rest.take_first(SIZE as u64).fill_all(|out, before| {
+            assert_eq!((before, out.len()), (Before::Anything, SIZE));
+            out.fill(1);
+        });
+        rest.fill(|out| assert!(out.len() == SIZE && out.iter().all(|byte| *byte == 0)));
+        let expected = [[7; SIZE], [7; SIZE], [1; SIZE], [0; SIZE]];
+        assert!(bytes[..] == *expected.as_flattened());
+        Region::of_memory(&mut [0; 3]).fill_all(|_, before| assert_eq!(before, Before::Zeros));
     }
 
     #[test]

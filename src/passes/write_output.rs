@@ -16,7 +16,7 @@ use crate::output::file::OutputFile;
 use crate::output::headers;
 use crate::passes::find_unused_pads;
 use crate::phase::{Image, Placed, SectionState};
-use crate::region::Region;
+use crate::region::{Before, Region};
 use crate::relocs;
 use crate::sframe_output;
 use crate::synth;
@@ -159,7 +159,7 @@ fn write_items<T: Target>(
         );
         return;
     }
-    out.fill(|out| write_run(link, chunk, items, base, out));
+    out.fill_all(|out, before| write_run(link, chunk, items, base, out, before));
 }
 
 /// Fills `out`, which starts at offset `base` of the chunk, with a section of the linker's own and the gaps
@@ -172,40 +172,44 @@ fn write_own<T: Target>(
     mut out: Region<'_>,
 ) {
     let start = link.layout.offset_of(item).max(base);
-    out.take_first(start - base).fill(|out| fill_gap::<T>(chunk, base, out));
+    out.take_first(start - base).fill(|out| fill_gap::<T>(chunk, base, out, Before::Zeros));
     let size = link.section_size(item);
     // An empty section may still be here, because a script names it.
     if size > 0 {
         synth::kinds::write(link, item, out.take_first(size));
     }
-    out.fill(|out| fill_gap::<T>(chunk, start + size, out));
+    out.fill(|out| fill_gap::<T>(chunk, start + size, out, Before::Zeros));
 }
 
-/// Fills `out`, which starts at offset `base` of the chunk, with sections of objects, one after the other.
+/// Fills `out`, which starts at offset `base` of the chunk, with sections of objects, one after the other. It
+/// writes every byte, but for zeros where zeros are before.
 fn write_run<T: Target>(
     link: &Placed<'_, T>,
     chunk: &Chunk<'_>,
     items: &[SectionId],
     base: u64,
     out: &mut [u8],
+    before: Before,
 ) {
     let mut position = base;
     let end = base + out.len() as u64;
     for (place, &item) in items.iter().enumerate() {
         let start = link.layout.offset_of(item);
         let size = link.section_size(item);
-        fill_gap::<T>(chunk, position, slice_of(out, base, position, start.saturating_sub(position)));
-        write_section(link, item, slice_of(out, base, start, size));
+        fill_gap::<T>(chunk, position, slice_of(out, base, position, start.saturating_sub(position)), before);
+        write_section(link, item, slice_of(out, base, start, size), before);
         position = start + size;
         if stays_whole_before_others(link, chunk, item)
             && let Some((object, index)) = link.locate(item)
         {
             let next = items.get(place + 1).map_or(end, |&next| link.layout.offset_of(next));
+            // It takes the zeros behind the section for the end of all records.
+            clear(slice_of(out, base, position, next.saturating_sub(position)), before);
             let out = slice_of(out, base, start, next.saturating_sub(start));
             terminators::join(&link.frames.files[object.id.index()], index, out);
         }
     }
-    fill_gap::<T>(chunk, position, slice_of(out, base, position, end.saturating_sub(position)));
+    fill_gap::<T>(chunk, position, slice_of(out, base, position, end.saturating_sub(position)), before);
 }
 
 /// Whether a section has call frame information, and other such sections follow it in one section of
@@ -226,7 +230,7 @@ fn slice_of(out: &mut [u8], base: u64, start: u64, size: u64) -> &mut [u8] {
 
 /// Fills `out`, a gap that starts at `offset` of the chunk. If the script has a pattern, the pattern fills
 /// it. Otherwise no-operation instructions fill gaps between code, and zeros fill gaps between data.
-fn fill_gap<T: Target>(chunk: &Chunk<'_>, offset: u64, out: &mut [u8]) {
+fn fill_gap<T: Target>(chunk: &Chunk<'_>, offset: u64, out: &mut [u8], before: Before) {
     if out.is_empty() {
         return;
     }
@@ -238,8 +242,10 @@ fn fill_gap<T: Target>(chunk: &Chunk<'_>, offset: u64, out: &mut [u8]) {
         let part = &mut out[(position - offset) as usize..(stop - offset) as usize];
         match next.checked_sub(1).map(|index| &chunk.fills[index].pattern[..]) {
             Some(pattern) if !pattern.is_empty() => repeat(pattern, part),
-            _ if chunk.flags & elf::SHF_EXECINSTR != 0 => fill_code(T::CODE_FILL, part),
-            _ => {}
+            _ if chunk.flags & elf::SHF_EXECINSTR != 0 && !T::CODE_FILL.is_empty() => {
+                fill_code(T::CODE_FILL, part);
+            }
+            _ => clear(part, before),
         }
         position = stop;
     }
@@ -256,8 +262,14 @@ fn repeat(pattern: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Fills `out` with no-operation instructions. The n-th of `instructions`, counted from 1, has n bytes. If
-/// there are none, zeros stay.
+/// Makes bytes zero.
+fn clear(out: &mut [u8], before: Before) {
+    if before == Before::Anything {
+        out.fill(0);
+    }
+}
+
+/// Fills `out` with no-operation instructions. The n-th of `instructions`, counted from 1, has n bytes.
 fn fill_code(instructions: &[&[u8]], out: &mut [u8]) {
     let Some(longest) = instructions.last() else { return };
     for part in out.chunks_mut(longest.len()) {
@@ -265,16 +277,18 @@ fn fill_code(instructions: &[&[u8]], out: &mut [u8]) {
     }
 }
 
-fn write_section<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
-    let Some((object, index)) = link.locate(id) else { return };
+/// Writes a section of an object, and zeros where it has no bytes.
+fn write_section<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8], before: Before) {
+    let Some((object, index)) = link.locate(id) else { return clear(out, before) };
     let class = link.class_of(id);
     if class.contains(SectionClass::NOBITS) || link.sections.is(id, SectionState::ABSORBED) {
-        return;
+        return clear(out, before);
     }
     // If a section lies outside of its file, this was reported when the object was indexed.
     let contents = object.section_bytes(index as usize).unwrap_or_default();
     let size = contents.len().min(out.len());
     out[..size].copy_from_slice(&contents[..size]);
+    clear(&mut out[size..], before);
     if class.contains(SectionClass::SFRAME) {
         if !link.config.is_relocatable() {
             relocs::apply::apply_section(link, id, &mut out[..size]);

@@ -1,6 +1,8 @@
 //! The output file of a link that does not reach its end (no room, a limit, a signal), and inputs that the
 //! output would overwrite.
 
+use crate::on_every_machine;
+use crate::support::machine::Machine;
 use crate::support::work::linker;
 use crate::support::{Work, tools};
 use std::os::unix::process::ExitStatusExt;
@@ -19,6 +21,27 @@ fn names(work: &Work, folder: &str) -> Vec<String> {
     names.sort();
     names
 }
+
+/// A thread makes the contents of one section where it made those of another before.
+fn bytes_that_no_input_has_are_zeros_whatever_was_written_before(machine: &'static Machine) {
+    let work = Work::on(machine);
+    let full = work.s("full", ".section .rodata,\"a\"\n.fill 9000, 1, 0xee\n");
+    let first = work.s("first", ".data\n.byte 1\n.bss\n.skip 40\n");
+    let second = work.s("second", ".data\n.balign 64\n.byte 2\n");
+    let third = work.s("third", ".data\n.balign 32\n.byte 3\n");
+    let script =
+        work.write("script", "SECTIONS { .rodata : { *(.rodata) } .data : { *(.data .bss) . += 20; } }\n");
+    for mode in [&["-e", "0"][..], &["-r"]] {
+        let words = ["--threads=1", "-o", "out", "-T", &script, &full, &first, &second, &third];
+        work.ld(&[mode, &words].concat()).quiet();
+        let elf = work.elf_unchecked("out");
+        let data = &elf.section(".data").data;
+        let bytes: Vec<u8> = data.iter().copied().filter(|&byte| byte != 0).collect();
+        assert_eq!((bytes, data.len() > 96 + 20), (vec![1, 2, 3], true), "{mode:?}: {data:?}");
+    }
+}
+
+on_every_machine!(bytes_that_no_input_has_are_zeros_whatever_was_written_before,);
 
 #[test]
 fn a_full_disk_is_an_error_and_the_old_output_stays() {

@@ -34,6 +34,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// % of a small link.
 pub struct Heap;
 
+#[cfg(feature = "mimalloc")]
+mod settings {
+    //! The settings of mimalloc, which has no names for them but its C header.
+
+    use std::ffi::{c_int, c_long};
+
+    /// `mi_option_purge_delay`: after so many milliseconds, memory that was freed goes back to the system; it
+    /// never does at -1.
+    pub const PURGE_DELAY: c_int = 15;
+
+    unsafe extern "C" {
+        /// Changes a setting that no environment variable gives.
+        pub safe fn mi_option_set_default(option: c_int, value: c_long);
+        #[cfg(test)]
+        pub safe fn mi_option_get(option: c_int) -> c_long;
+    }
+}
+
+impl Heap {
+    /// Keeps all memory that is freed for what is allocated later. A command that is over in some seconds
+    /// gives nothing to anybody by giving memory back sooner, but has to find it again, page by page.
+    pub fn keep_freed_memory() {
+        #[cfg(feature = "mimalloc")]
+        settings::mi_option_set_default(settings::PURGE_DELAY, -1);
+    }
+}
+
 /// Whether the system has refused memory. The code that wanted it goes on without it, or aborts.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
@@ -157,5 +184,19 @@ extern "C" fn end_by(signal: libc::c_int) {
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
+    }
+}
+
+#[cfg(all(test, feature = "mimalloc"))]
+mod tests {
+    use super::Heap;
+    use super::settings::{PURGE_DELAY, mi_option_get};
+
+    /// Nothing else says that the number is still that of the setting.
+    #[test]
+    fn freed_memory_is_kept_on_demand() {
+        assert_eq!(mi_option_get(PURGE_DELAY), 1000, "mimalloc's default, which no other setting has");
+        Heap::keep_freed_memory();
+        assert_eq!(mi_option_get(PURGE_DELAY), -1);
     }
 }

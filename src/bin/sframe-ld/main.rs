@@ -21,6 +21,7 @@ use std::process::ExitCode;
 static ALLOCATOR: Heap = Heap;
 
 fn main() -> ExitCode {
+    Heap::keep_freed_memory();
     let mut arguments = std::env::args_os();
     let called_as = arguments.next();
     let program = program_name(called_as.as_deref());
