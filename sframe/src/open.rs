@@ -11,7 +11,6 @@ use super::places::{PlacedSection, Places, Symbol};
 use super::segments::Segments;
 use super::table_section::{self, TableSection};
 use crate::ranges::joined;
-use crate::rewritten;
 use files::archive::ThinArchiveBytes;
 use files::{InputSource, InputStore, SystemSource, open_regular};
 use memmap2::Mmap;
@@ -20,6 +19,7 @@ use object::elf;
 use object::read::archive::ArchiveFile;
 use object::read::elf::{FileHeader, Rela, SectionHeader, SectionTable, Sym, SymbolTable};
 use object::{Endianness, SectionIndex, SymbolIndex};
+use sframe_format::compact::is_of_bolt;
 use sframe_format::verify::Relocation;
 use sframe_format::{Abi, BlobMut, PT_GNU_SFRAME, Section, compact};
 use sframe_sections::is_sframe;
@@ -150,7 +150,7 @@ pub struct Input<'data> {
     pub places: Places,
     /// Whether the file has a full symbol table (`SHT_SYMTAB`), and not only the dynamic one.
     pub has_symbol_table: bool,
-    /// Whether BOLT has rewritten its code ([`rewritten`]).
+    /// Whether BOLT has rewritten its code ([`is_of_bolt`]).
     pub is_rewritten: bool,
     /// An address after all addresses of the file, where a derived section may lie.
     pub free_address: u64,
@@ -415,7 +415,7 @@ impl<'data> Reader<'_, 'data> {
             text: Vec::new(),
             places: Places::default(),
             has_symbol_table: self.sections.iter().any(|s| s.sh_type(endian) == elf::SHT_SYMTAB),
-            is_rewritten: self.sections.iter().any(|header| rewritten::is_mark(&self.section_name(header))),
+            is_rewritten: self.sections.iter().any(|header| is_of_bolt(self.section_name(header).as_bytes())),
             free_address: 0,
         };
         let mut placed = Vec::new();

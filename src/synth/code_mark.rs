@@ -9,7 +9,7 @@ use super::synthesis::Synthesis;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::tables::section::{Kind, SyntheticSection};
-use sframe_sections::CODE_MARK;
+use sframe_format::compact::CODE_MARK;
 
 /// What the section says to people.
 const TEXT: &[u8] =

@@ -71,6 +71,28 @@ fn the_command_tells_files_that_bolt_has_rewritten() {
     assert!(!outcome.output().contains("BOLT"), "{outcome}");
 }
 
+/// Nobody unwinds by what a table says of code that was.
+#[test]
+fn stacks_do_not_follow_a_table_of_code_that_bolt_has_rewritten() {
+    let objcopy = need!(tools::binutil("objcopy"));
+    let work = Work::new();
+    let object = work.s("object", SOURCE);
+    work.ld(&["-o", "out", &object, "--unwind-table=replace", "--unwind-runtime=program"]).ok();
+    let note = work.write("note", "a note");
+    work.command(&objcopy, &[&format!("--add-section=.note.bolt_info={note}"), "out", "changed"]).ok();
+    let start = work.elf("out").section(".text").addr;
+    work.write("registers", format!("rip {start:#x}\nrsp 0x7ffe00001000\nrbp 5\n"));
+    let mut stack = vec![0u8; 320];
+    stack[312..].copy_from_slice(&(start + 1).to_le_bytes());
+    work.write("stack", stack);
+    let has_caller = |file: &str| {
+        let words =
+            ["unwind", "--rows=sframe", "--registers=registers", "--memory=stack@0x7ffe00001000", file];
+        work.command(built::sframe(), &words).output().contains(&format!("{:x}", start + 1))
+    };
+    assert!(has_caller("out") && !has_caller("changed"));
+}
+
 /// Moves the program headers behind everything else, and loads them there, as BOLT does.
 fn with_moved_headers(elf: &Elf) -> Vec<u8> {
     const PT_LOAD: u32 = 1;

@@ -10,10 +10,6 @@ use elf::consts;
 use sframe_format::SHT_GNU_SFRAME;
 use sframe_format::light::{self, SHT_SFRAME_LIGHT};
 
-/// The section by which the linker keeps BOLT away from code that an unwind table describes: BOLT takes no
-/// file that has a section of this prefix.
-pub const CODE_MARK: &str = ".bolt.org.sframe_unwind";
-
 /// Whether a section of this type and name is SFrame (SFrame rule 1). The type says so, whatever the name is.
 /// Old assemblers wrote `SHT_PROGBITS`; with that type, the name says so.
 pub fn is_sframe(sh_type: u32, name: &[u8]) -> bool {

@@ -295,9 +295,14 @@ impl Image {
 
     /// Its own compact table, if it is valid.
     pub(crate) fn own_table(&self) -> Option<CompactTable<Bytes>> {
-        let names = [compact::SECTION_NAME.as_bytes(), compact::WHOLE_SECTION_NAME.as_bytes()];
-        let named = self.section(|name, _| u8::from(names.contains(&name)));
-        let (bytes, address) = named.or_else(|| self.segment(compact::PT_SFRAME_UNWIND))?;
+        let named = |wanted: &str| self.section(|name, _| u8::from(name == wanted.as_bytes()));
+        let whole = named(compact::WHOLE_SECTION_NAME);
+        // A table that stands for `.eh_frame` is never made anew: it describes the code as it was before.
+        if whole.is_some() && self.section(|name, _| u8::from(compact::is_of_bolt(name))).is_some() {
+            return None;
+        }
+        let own = whole.or_else(|| named(compact::SECTION_NAME));
+        let (bytes, address) = own.or_else(|| self.segment(compact::PT_SFRAME_UNWIND))?;
         let table = CompactTable::parse(bytes, address).ok()?;
         (table.header().abi == self.abi && table.check().is_ok()).then_some(table)
     }

@@ -1,9 +1,8 @@
 //! The sections of a finished file that an unwind table has to do with.
 
-use crate::rewritten;
 use object::{Object, ObjectSection};
 use sframe_format::Abi;
-use sframe_format::compact::WHOLE_SECTION_NAME;
+use sframe_format::compact::{WHOLE_SECTION_NAME, is_of_bolt};
 use std::borrow::Cow;
 
 /// A file's sections.
@@ -41,7 +40,7 @@ impl<'data> Sections<'data> {
             eh_frame: section(".eh_frame").or(nothing).ok_or("no .eh_frame")?,
             header_size: file.section_by_name(".eh_frame_hdr").map_or(0, |section| section.size()),
             debug_frame: section(".debug_frame").map(|section| section.0),
-            is_rewritten: file.sections().any(|section| section.name().is_ok_and(rewritten::is_mark)),
+            is_rewritten: file.sections().any(|section| section.name_bytes().is_ok_and(is_of_bolt)),
         })
     }
 }

@@ -134,6 +134,15 @@ pub use write::{Pages, Shapes};
 pub const SECTION_NAME: &str = ".sframe_compact";
 /// Name of the section that linkers write, for tables of version 2.
 pub const WHOLE_SECTION_NAME: &str = ".sframe_unwind";
+/// Name of the section by which the linker keeps BOLT away from code that such a table describes: BOLT takes
+/// no file that has a section with its own prefix.
+pub const CODE_MARK: &str = ".bolt.org.sframe_unwind";
+
+/// Whether a section of this name says that BOLT has rewritten the file's code: it says in a note how it was
+/// called, and renames what it replaces. A table that stands for `.eh_frame` then describes code that was.
+pub fn is_of_bolt(section: &[u8]) -> bool {
+    section == b".note.bolt_info" || section.starts_with(b".bolt.") && section != CODE_MARK.as_bytes()
+}
 /// Type of the program header that covers a table of version 2, `PT_SFRAME_UNWIND`.
 pub const PT_SFRAME_UNWIND: u32 = 0x6553_4652;
 /// The magic number, in the table's byte order.
@@ -529,4 +538,19 @@ impl View<'_> {
 /// The error for bits without a meaning.
 fn unused(offset: usize, what: &'static str) -> Error {
     Error::new(offset, ErrorKind::CompactUnused { what })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_bolt;
+
+    #[test]
+    fn only_bolt_makes_sections_of_these_names() {
+        for name in [".note.bolt_info", ".bolt.org.eh_frame", ".bolt.text"] {
+            assert!(is_of_bolt(name.as_bytes()), "{name}");
+        }
+        for name in [".bolt.org.sframe_unwind", ".text", ".note.gnu.build-id", ".boltzmann", ""] {
+            assert!(!is_of_bolt(name.as_bytes()), "{name}");
+        }
+    }
 }
