@@ -119,7 +119,7 @@ impl Machine for Amd64 {
         effects.extend(changed.map(|&register| Effect::Overwrite(register)));
     }
 
-    fn moves_word(code: &[u8]) -> Option<(abi::Register, Effect)> {
+    fn moves_word(code: &[u8]) -> Option<Effect> {
         let instruction = decode(code, 0);
         let effect = match instruction.mnemonic() {
             Mnemonic::Pop => Effect::TakeWord,
@@ -128,7 +128,7 @@ impl Machine for Amd64 {
         };
         let register = instruction.op0_register();
         let held = HELD.iter().position(|&one| one == register && one != Register::None);
-        held.map(|number| (number as abi::Register, effect))
+        held.map(|number| effect(number as abi::Register))
     }
 
     fn ends_with_call(code: &[u8]) -> bool {

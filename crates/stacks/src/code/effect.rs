@@ -40,9 +40,9 @@ pub enum Effect {
     LoadReturnAddress(i64),
     /// Takes the word on top of the stack into a register, which a later instruction puts back. If it is the
     /// return address, what is moved in between are arguments below it.
-    TakeWord,
-    /// Puts it back.
-    PutWordBack,
+    TakeWord(Register),
+    /// Puts it back from there.
+    PutWordBack(Register),
     /// Loads all registers, the stack pointer too, as they were at the function's first instruction.
     LeaveFrame,
     /// Calls a function, which overwrites the link register where there is one.

@@ -21,8 +21,8 @@ pub struct State {
     return_address: Option<i64>,
     /// AArch64: whether the return address is signed.
     signed: bool,
-    /// x86-64: whether the return address is in a register for now, while the stack pointer moves below it.
-    taken: bool,
+    /// x86-64: the register that has the return address for now, while the stack pointer moves below it.
+    taken: Option<Register>,
 }
 
 /// What comes of two states that meet at a place.
@@ -48,7 +48,7 @@ impl State {
             frame_pointer: None,
             return_address,
             signed: false,
-            taken: false,
+            taken: None,
         }
     }
 
@@ -72,12 +72,12 @@ impl State {
 
     /// Whether the stack pointer has the value that it had at the function's first instruction.
     pub fn is_at_entry(&self) -> bool {
-        self.height == Some(self.least) && !self.taken
+        self.height == Some(self.least) && self.taken.is_none()
     }
 
     /// The rules of a row. With `by_stack_pointer`, the CFA counts from that register if it can.
     pub fn rules(&self, abi: Abi, by_stack_pointer: bool) -> Option<Frame> {
-        if self.taken {
+        if self.taken.is_some() {
             return None;
         }
         let marked = self.marked().filter(|_| !by_stack_pointer || self.height.is_none());
@@ -134,9 +134,9 @@ impl State {
 
     /// Goes on behind an effect.
     pub fn apply(&mut self, effect: Effect) {
-        if self.taken {
-            // What comes in between moves arguments.
-            self.taken = effect != Effect::PutWordBack;
+        if let Some(register) = self.taken {
+            // What comes in between moves arguments, and may take other words and put them back.
+            self.taken = self.taken.filter(|_| effect != Effect::PutWordBack(register));
             return;
         }
         self.lose_changed_frame_pointer(effect);
@@ -175,9 +175,9 @@ impl State {
                 self.return_address = self.return_address.or_else(|| self.counted_from_cfa(offset));
             }
             Effect::LoadReturnAddress(_) => self.return_address = None,
-            Effect::TakeWord if self.has_return_address_on_top() => self.taken = true,
-            Effect::TakeWord => self.move_stack_pointer(8),
-            Effect::PutWordBack => self.move_stack_pointer(-8),
+            Effect::TakeWord(register) if self.has_return_address_on_top() => self.take(register),
+            Effect::TakeWord(_) => self.move_stack_pointer(8),
+            Effect::PutWordBack(_) => self.move_stack_pointer(-8),
             Effect::LeaveFrame => *self = Self::new(self.least, None),
             // A function that has not saved the link register cannot return, so its frame is unknown.
             Effect::OverwriteLink if self.return_address.is_none() => self.lose(),
@@ -188,8 +188,8 @@ impl State {
 
     /// Goes back in front of an effect.
     pub fn undo(&mut self, effect: Effect) {
-        if self.taken {
-            self.taken = effect != Effect::TakeWord;
+        if let Some(register) = self.taken {
+            self.taken = self.taken.filter(|_| effect != Effect::TakeWord(register));
             return;
         }
         self.lose_changed_frame_pointer(effect);
@@ -237,9 +237,9 @@ impl State {
             Effect::LoadReturnAddress(offset) => {
                 self.return_address = self.return_address.or_else(|| self.counted_from_cfa(offset));
             }
-            Effect::PutWordBack if self.has_return_address_on_top() => self.taken = true,
-            Effect::PutWordBack => self.move_stack_pointer(8),
-            Effect::TakeWord => self.move_stack_pointer(-8),
+            Effect::PutWordBack(register) if self.has_return_address_on_top() => self.take(register),
+            Effect::PutWordBack(_) => self.move_stack_pointer(8),
+            Effect::TakeWord(_) => self.move_stack_pointer(-8),
             Effect::LeaveFrame => self.lose(),
             Effect::OverwriteLink if self.return_address.is_none() => self.lose(),
             Effect::OverwriteLink => {}
@@ -258,6 +258,12 @@ impl State {
 
     fn has_return_address_on_top(&self) -> bool {
         self.height == Some(self.least) && self.return_address == Some(-self.least)
+    }
+
+    /// The return address moves to or from a register, and the CFA with the arguments below it: no register
+    /// is as far from it afterwards as it was before.
+    fn take(&mut self, register: Register) {
+        (self.taken, self.by_frame_pointer, self.held) = (Some(register), None, None);
     }
 
     fn lose(&mut self) {

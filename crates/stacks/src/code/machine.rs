@@ -70,8 +70,8 @@ pub trait Machine {
         effects.extend(registers.iter().map(|&register| Effect::Overwrite(register)));
     }
     /// If the instruction at the start of `code` takes a word off the stack into a register, or puts one
-    /// there from it: that register, and which of the two.
-    fn moves_word(_code: &[u8]) -> Option<(Register, Effect)> {
+    /// there from it: which of the two.
+    fn moves_word(_code: &[u8]) -> Option<Effect> {
         None
     }
     /// Whether the last instruction of `code` is a call.

@@ -128,6 +128,38 @@ fn a_return_address_that_makes_room_for_arguments_is_followed() {
     assert_eq!(rows_of(&code, &[(0x1000..0x1007, false)]), expected);
 }
 
+/// A word that is taken and put back while the return address is in another register does not put that back:
+/// so V8 takes the receiver, too, as it adds bound arguments.
+#[test]
+fn a_word_that_is_taken_behind_the_return_address_does_not_put_that_back() {
+    // pop %r8; pop %r10; push %rbx; push %r10; push %r8; ret
+    let code = [0x41, 0x58, 0x41, 0x5a, 0x53, 0x41, 0x52, 0x41, 0x50, 0xc3];
+    let expected =
+        ["1000 cfa=r7+8 fp=u ra=*(cfa-8)", "1002 end", "1009 cfa=r7+8 fp=u ra=*(cfa-8)", "100a end"];
+    assert_eq!(rows_of(&code, &[(0x1000..0x100a, false)]), expected);
+    // pop %rcx; pop %rax; push %rcx; push %rax; pop %rdx; ret: the return address comes first.
+    let code = [0x59, 0x58, 0x51, 0x50, 0x5a, 0xc3];
+    let expected = [
+        "1000 cfa=r7+8 fp=u ra=*(cfa-8)",
+        "1001 end",
+        "1003 cfa=r7+8 fp=u ra=*(cfa-8)",
+        "1004 cfa=r7+16 fp=u ra=*(cfa-8)",
+        "1005 cfa=r7+8 fp=u ra=*(cfa-8)",
+        "1006 end",
+    ];
+    assert_eq!(rows_of(&code, &[(0x1000..0x1006, false)]), expected);
+}
+
+/// Where arguments are added or dropped below the return address, the CFA moves, and what was as far from it
+/// as the frame pointer is not any more.
+#[test]
+fn a_frame_pointer_does_not_lead_to_a_return_address_that_has_moved() {
+    // mov %rsp,%rbp; pop %rax; push %rbx; push %rax; and $-16,%rsp; nop; ret
+    let code = [0x48, 0x89, 0xe5, 0x58, 0x53, 0x50, 0x48, 0x83, 0xe4, 0xf0, 0x90, 0xc3];
+    let rows = rows_of(&code, &[(0x1000..0x100c, false)]);
+    assert!(rows.iter().all(|row| !row.contains("r6")), "{rows:?}");
+}
+
 /// Functions at these places. The last element of each says whether it is a part of the first.
 fn functions_at(known: &[(Range<u64>, bool)]) -> Functions {
     let known = known.iter().map(|(range, is_part)| Known {

@@ -246,8 +246,9 @@ impl<'a, M: Machine> Unit<'a, M> {
         let pops = |place: &usize| self.effects(*place) == [Effect::MoveStackPointer(8)];
         let pairs: Vec<_> =
             (0..self.instructions.len()).filter(pops).filter_map(|pop| self.put_back(pop)).collect();
-        for (pop, push) in pairs {
-            for (place, effect) in [(pop, Effect::TakeWord), (push, Effect::PutWordBack)] {
+        for (pop, push, register) in pairs {
+            for (place, effect) in [(pop, Effect::TakeWord(register)), (push, Effect::PutWordBack(register))]
+            {
                 let at = self.instructions[place].effects.start as usize;
                 self.effects[at] = effect;
             }
@@ -255,14 +256,14 @@ impl<'a, M: Machine> Unit<'a, M> {
     }
 
     /// Where the word is put back that an instruction takes off the stack, with the place of that
-    /// instruction.
-    fn put_back(&self, pop: usize) -> Option<(usize, usize)> {
-        let (register, Effect::TakeWord) = M::moves_word(self.code(pop))? else { return None };
+    /// instruction before it, and the register behind it.
+    fn put_back(&self, pop: usize) -> Option<(usize, usize, Register)> {
+        let Effect::TakeWord(register) = M::moves_word(self.code(pop))? else { return None };
         let (registers, mut last, mut overwritten) = (BTreeSet::from([register]), pop + 1, Vec::new());
         let push = loop {
             let place = self.next(last - 1).filter(|place| place - pop <= MAX_TAKEN)?;
             let pushes = self.effects(place) == [Effect::MoveStackPointer(-8)];
-            if pushes && M::moves_word(self.code(place)) == Some((register, Effect::PutWordBack)) {
+            if pushes && M::moves_word(self.code(place)) == Some(Effect::PutWordBack(register)) {
                 break place;
             }
             M::overwritten(self.code(place), &registers, &mut overwritten);
@@ -282,7 +283,7 @@ impl<'a, M: Machine> Unit<'a, M> {
             target.is_some_and(|target| target.is_none_or(|target| !inside.contains(&target)))
         };
         let is_entered = |place: usize| self.branches_to(place).any(|from| !inside.contains(&from));
-        (!inside.clone().any(|place| leaves(place) || is_entered(place))).then_some((pop, push))
+        (!inside.clone().any(|place| leaves(place) || is_entered(place))).then_some((pop, push, register))
     }
 
     /// The number of the instruction at an address.
