@@ -98,7 +98,10 @@ impl HotSpot {
             self.read_heaps();
         }
         if let Some(stamp) = self.find(address) {
-            self.note(stamp);
+            // When it was looked at, it may not have been complete. It is by now: somebody runs it.
+            let is_asked = |known: &Blob| known.asked_at.is_some();
+            let asked = self.blobs.get(&stamp.start).is_some_and(is_asked);
+            self.note(stamp, !asked);
             if let Some(blob) = self.blobs.get_mut(&stamp.start) {
                 blob.asked_at = Some(Instant::now());
             }
@@ -114,8 +117,9 @@ impl HotSpot {
         self.read_heaps();
         for heap in self.heaps.clone() {
             let found = self.looked.new_in((&self.memory, &self.layout), heap);
-            found.into_iter().flatten().for_each(|stamp| self.note(stamp));
+            found.into_iter().flatten().for_each(|stamp| self.note(stamp, false));
         }
+        self.looked.over();
     }
 
     /// Reads where the heaps are.
@@ -127,11 +131,13 @@ impl HotSpot {
         }
     }
 
-    /// Notes that a blob is there now.
-    fn note(&mut self, stamp: Stamp) {
+    /// Notes that a blob is there now. `again`: what is known of it is read once more.
+    fn note(&mut self, stamp: Stamp, again: bool) {
         let is_same = |known: &&Blob| known.stamp == stamp && known.object.is_some();
         if self.blobs.get(&stamp.start).filter(is_same).is_none() {
             self.add(stamp);
+        } else if again && let Some(object) = self.object(stamp) {
+            self.blobs.insert(stamp.start, Blob { stamp, asked_at: None, object: Some(Arc::new(object)) });
         }
     }
 
@@ -164,12 +170,22 @@ impl HotSpot {
         let overlapped =
             self.blobs.range(..stamp.end).rev().take_while(|(_, old)| old.stamp.end > stamp.start);
         for old in overlapped.map(|(&old, _)| old).collect::<Vec<_>>() {
-            self.former.extend(self.blobs.remove(&old).filter(|_| self.former.len() < MAX_FORMER));
+            self.blobs.remove(&old).into_iter().for_each(|blob| self.keep(blob));
         }
         if self.blobs.len() >= MAX_BLOBS {
             return;
         }
         self.blobs.insert(stamp.start, Blob { stamp, asked_at: None, object });
+    }
+
+    /// Keeps a blob that is not there any more. Where there are too many, the oldest goes that no sample has
+    /// asked for: those that will do so are not much older than what they ask for.
+    fn keep(&mut self, blob: Blob) {
+        if self.former.len() >= MAX_FORMER {
+            let Some(oldest) = self.former.iter().position(|blob| blob.asked_at.is_none()) else { return };
+            self.former.remove(oldest);
+        }
+        self.former.push(blob);
     }
 
     /// The heap that has an address: where its code starts, its segments' size, and its own address.
@@ -205,7 +221,6 @@ impl HotSpot {
         let name = memory.text(stamp.name, MAX_NAME)?;
         let code = stamp.code();
         let shape = match stamp.words {
-            // It is complete by now: somebody runs it.
             _ if name == b"Interpreter" => Shape::Interpreted(entries(memory, &self.fields)?),
             LEAST_WORDS..MOST_WORDS => Shape::Sized {
                 size: 8 * stamp.words,
@@ -250,7 +265,7 @@ fn entries(memory: &ProcessMemory, fields: &Fields) -> Option<Vec<Instructions>>
 
 #[cfg(test)]
 mod tests {
-    use super::{HotSpot, MAX_METHODS, TRUSTED};
+    use super::{Blob, HotSpot, MAX_FORMER, MAX_METHODS, TRUSTED};
     use crate::process_memory::ProcessMemory;
     use sframe_format::{Abi, Registers};
     use std::ffi::CStr;
@@ -470,6 +485,37 @@ mod tests {
         heap.look();
         (words[16], words[65]) = (u64::MAX, 0);
         assert_eq!(heap.now_at(at).unwrap().name_at(at).map(|found| found.0), Some(&b"name.name"[..]));
+    }
+
+    /// A look may come while the interpreter is made, or a method. Whoever runs it runs all of it.
+    #[test]
+    fn code_that_was_not_complete_at_a_look_is_read_again_when_it_runs() {
+        let mut words = vec![0u64; HEAP];
+        fill(&mut words);
+        let at = address(&words[0]) + 8 * 80;
+        let mut heap = open(&words, &FIELDS, &SIZES).unwrap();
+        heap.look();
+        words[37] = u64::from_le_bytes(*b"done\0\0\0\0");
+        assert_eq!(heap.now_at(at).unwrap().name_at(at).map(|found| found.0), Some(&b"done.done"[..]));
+        assert!(heap.former.is_empty());
+    }
+
+    /// Looks find much that no sample asks for. It takes no room from what one does.
+    #[test]
+    fn code_that_a_sample_has_met_is_kept() {
+        let mut words = vec![0u64; HEAP];
+        fill(&mut words);
+        let at = address(&words[0]) + 8 * 80;
+        let mut heap = open(&words, &FIELDS, &SIZES).unwrap();
+        heap.look();
+        let mut stamp = heap.find(at).unwrap();
+        assert!(heap.now_at(at).is_some());
+        heap.former.extend((0..MAX_FORMER).map(|_| Blob { stamp, asked_at: None, object: None }));
+        // Another blob, which begins behind the address.
+        stamp.start = at + 8;
+        heap.note(stamp, false);
+        assert_eq!(heap.former.len(), MAX_FORMER);
+        assert_eq!(heap.at(at).unwrap().name_at(at).map(|found| found.0), Some(&b"name.name"[..]));
     }
 
     /// Code that was made anew in the same place may have frames of another size.
