@@ -18,8 +18,10 @@ use crate::registers;
 use perf_event_open_sys::bindings as sys;
 use sframe_format::Abi;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// Bytes of the stack to copy if the user leaves the choice: at most and at least.
 pub const STACK: u32 = 1 << 15;
@@ -75,7 +77,7 @@ struct Owned {
 /// Open events.
 pub struct Events {
     /// Sampled events, with their numbers.
-    events: Vec<(usize, OwnedFd)>,
+    events: Vec<(usize, Arc<File>)>,
     owned: Owned,
     /// Events that tell of processes, and their rings, if a BPF program unwinds.
     news: Vec<OwnedFd>,
@@ -231,7 +233,7 @@ impl Events {
         for (number, attribute) in attributes.iter().enumerate() {
             open_each(attribute, of, &self.owned, |event, id| {
                 self.numbers.insert(id, number);
-                self.events.push((number, event));
+                self.events.push((number, Arc::new(File::from(event))));
             })?;
         }
         if common.in_kernel {
@@ -250,6 +252,11 @@ impl Events {
         self.events.iter().filter(|(number, _)| *number == 0).map(|(_, event)| event.as_fd())
     }
 
+    /// The same, for who counts the time.
+    pub fn clocks(&self) -> impl Iterator<Item = Arc<File>> {
+        self.events.iter().filter(|(number, _)| *number == 0).map(|(_, event)| Arc::clone(event))
+    }
+
     /// What wakes the reader: events that own rings.
     pub fn owners(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.owned.owners.iter().chain(&self.news_owned.owners).map(AsFd::as_fd)
@@ -260,7 +267,9 @@ impl Events {
     /// # Errors
     /// The kernel's.
     pub fn enable(&self) -> Result<(), Refusal> {
-        for event in self.news.iter().chain(self.events.iter().map(|(_, event)| event)) {
+        for event in
+            self.news.iter().map(AsFd::as_fd).chain(self.events.iter().map(|(_, event)| event.as_fd()))
+        {
             // SAFETY: it is an open event.
             if unsafe { perf_event_open_sys::ioctls::ENABLE(event.as_raw_fd(), 0) } < 0 {
                 let error = io::Error::last_os_error();

@@ -9,14 +9,15 @@ use crate::ticks;
 use std::fs;
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What counts the time.
 pub enum Counter {
     /// Events of threads.
-    Threads(Vec<File>),
+    Threads(Vec<Arc<File>>),
     /// The books of the machine, and what they said at the start.
     Machine(Duration),
     /// The books of a control group, and what they said at the start.
@@ -31,13 +32,14 @@ impl Counter {
         let attribute = time(on_exec);
         let all: std::io::Result<Vec<OwnedFd>> =
             threads.iter().map(|&thread| open(&attribute, Of::Thread(thread), -1)).collect();
-        all.map_or(Self::None, |events| Self::Threads(events.into_iter().map(File::from).collect()))
+        let shared = |event| Arc::new(File::from(event));
+        all.map_or(Self::None, |events| Self::Threads(events.into_iter().map(shared).collect()))
     }
 
-    /// Takes the time from the clocks that ask for samples: they count it anyway.
-    pub fn of_clocks<'a>(clocks: impl Iterator<Item = BorrowedFd<'a>>) -> Self {
-        let all: std::io::Result<Vec<OwnedFd>> = clocks.map(|clock| clock.try_clone_to_owned()).collect();
-        all.map_or(Self::None, |clocks| Self::Threads(clocks.into_iter().map(File::from).collect()))
+    /// Takes the time from the clocks that ask for samples: they count it anyway. There may be as many as the
+    /// process may have open files, so they are shared.
+    pub fn of_clocks(clocks: impl Iterator<Item = Arc<File>>) -> Self {
+        Self::Threads(clocks.collect())
     }
 
     /// Counts the time of all processors.
@@ -58,7 +60,7 @@ impl Counter {
                 let mut sum = 0u64;
                 for event in events {
                     let mut count = [0; 8];
-                    event.read_exact(&mut count).ok()?;
+                    (&**event).read_exact(&mut count).ok()?;
                     sum = sum.saturating_add(u64::from_ne_bytes(count));
                 }
                 Some(Duration::from_nanos(sum))
@@ -111,6 +113,16 @@ mod tests {
             assert!(!time.is_zero());
             assert!(counter.read() >= Some(time));
         }
+    }
+
+    #[test]
+    fn the_time_of_clocks_takes_no_descriptors() {
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &[5u64.to_ne_bytes(), 7u64.to_ne_bytes()].concat()).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        let clock = Arc::new(file);
+        let mut counter = Counter::of_clocks([&clock, &clock].into_iter().map(Arc::clone));
+        assert_eq!((counter.read(), Arc::strong_count(&clock)), (Some(Duration::from_nanos(12)), 3));
     }
 
     #[test]

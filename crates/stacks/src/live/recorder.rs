@@ -458,9 +458,7 @@ fn counter(request: &Request, started: &Started, events: &Events) -> Counter {
     match &request.target {
         Target::Machine => Counter::of_machine(),
         Target::Group(folder) => Counter::of_group(folder),
-        Target::Command(_) | Target::Processes(_) if events.tells_time => {
-            Counter::of_clocks(events.descriptors())
-        }
+        Target::Command(_) | Target::Processes(_) if events.tells_time => Counter::of_clocks(events.clocks()),
         Target::Command(_) | Target::Processes(_) => Counter::of_threads(&started.threads(), started.waits()),
     }
 }

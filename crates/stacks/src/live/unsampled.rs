@@ -5,7 +5,8 @@
 //! is no smaller for that: a profile without it shows a program that writes files all day as if it computed.
 //!
 //! The kernel says how long each thread has run: when it ends, as the count of the clock that it has
-//! inherited, and before that in `/proc`, which is read once a second. Time that no sample stands for becomes
+//! inherited, and before that in `/proc`, which is read once a second: of threads that have had
+//! samples, and of some others in turn. Time that no sample stands for becomes
 //! stacks of one frame ([`Place::NotSampled`](crate::process::Place)), one for each period, spread over the
 //! time since the last look.
 //!
@@ -16,11 +17,14 @@
 
 use crate::event::{Event, Sample};
 use hashbrown::HashMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::time::{Duration, Instant};
 
 /// How often threads are looked at that run.
 const APART: Duration = Duration::from_secs(1);
+/// How many threads are looked at each time that seem not to run. One that works in the kernel all the time
+/// has no samples either.
+const MOST_QUIET: usize = 256;
 
 /// Time of a thread that was not sampled, in periods.
 pub struct Missing {
@@ -46,6 +50,8 @@ pub struct Unsampled {
     /// When the recording began.
     begun: u64,
     looked: Instant,
+    /// The last thread of those that were looked at because they seemed not to run.
+    quiet: u32,
     /// When the threads were looked at, and how long each had run: for as long as there are records from
     /// before.
     look: Option<(u64, Vec<(u32, u64)>)>,
@@ -54,8 +60,10 @@ pub struct Unsampled {
 /// What is known of a thread.
 struct Seen {
     pid: u32,
-    /// What it had run before the recording.
-    before: u64,
+    /// What `/proc` said at the last look.
+    told: u64,
+    /// How long it had run then, since the recording began.
+    run: u64,
     /// How long it had run when it ended. Each processor has told its part.
     ended: u64,
     /// The time that its samples and stacks stand for.
@@ -71,8 +79,18 @@ struct Seen {
 }
 
 impl Seen {
-    fn new(pid: u32, before: u64, since: u64) -> Self {
-        Self { pid, before, ended: 0, accounted: 0, balance: 0, since, active: false, over: (false, false) }
+    /// A thread of which `/proc` said how long it had run before the recording.
+    fn new(pid: u32, told: u64, since: u64) -> Self {
+        let (run, ended, accounted, balance, active) = (0, 0, 0, 0, false);
+        Self { pid, told, run, ended, accounted, balance, since, active, over: (false, false) }
+    }
+
+    /// How long it has run, now that `/proc` says this. That is less than before if another thread has its
+    /// number: one that has made the process execute a program has that of the first.
+    fn looked(&mut self, told: u64) -> u64 {
+        self.run = self.run.saturating_add(told.saturating_sub(self.told));
+        self.told = told;
+        self.run
     }
 }
 
@@ -87,23 +105,40 @@ impl Unsampled {
         }
         let first = processes.first().map(|&pid| (pid, pid));
         let (period, looked) = (period.max(1), Instant::now());
-        Self { period, threads, first, accounted: 0, balance: 0, begun, looked, look: None }
+        Self { period, threads, first, accounted: 0, balance: 0, begun, looked, quiet: 0, look: None }
     }
 
-    /// Reads how long the threads have run that were sampled, if that was not done for a second.
+    /// Reads how long the threads have run that were sampled, and some others in turn, if that was not done
+    /// for a second.
     pub fn look(&mut self) {
         if self.looked.elapsed() >= APART && self.look.is_none() {
-            self.look_at(|thread| thread.active);
+            let quiet = self.next_quiet();
+            self.look_at(|tid, thread| thread.active || quiet.contains(&tid));
         }
     }
 
-    fn look_at(&mut self, is_due: impl Fn(&Seen) -> bool) {
+    /// The numbers that threads have whose turn it is, though they seem not to run.
+    fn next_quiet(&mut self) -> RangeInclusive<u32> {
+        let is_next = |tid: &u32, thread: &Seen| *tid > self.quiet && !thread.active && !thread.over.0;
+        let next = self.threads.iter().filter(|(tid, thread)| is_next(tid, thread));
+        let mut next: Vec<u32> = next.map(|(&tid, _)| tid).collect();
+        let from = self.quiet.saturating_add(1);
+        if next.len() > MOST_QUIET {
+            self.quiet = *next.select_nth_unstable(MOST_QUIET - 1).1;
+            from..=self.quiet
+        } else {
+            self.quiet = 0;
+            from..=u32::MAX
+        }
+    }
+
+    fn look_at(&mut self, is_due: impl Fn(u32, &Seen) -> bool) {
         self.looked = Instant::now();
         let time = monotonic();
-        let alive = self.threads.iter_mut().filter(|(_, thread)| !thread.over.0 && is_due(thread));
+        let alive = self.threads.iter_mut().filter(|(tid, thread)| !thread.over.0 && is_due(**tid, thread));
         let read = |(&tid, thread): (&u32, &mut Seen)| {
             thread.active = false;
-            Some((tid, has_run(thread.pid, tid)?.saturating_sub(thread.before)))
+            Some((tid, thread.looked(has_run(thread.pid, tid)?)))
         };
         let mut run: Vec<(u32, u64)> = alive.filter_map(read).collect();
         run.sort_unstable();
@@ -134,8 +169,9 @@ impl Unsampled {
             Event::Counted { tid, count, .. } => {
                 if let Some(thread) = self.threads.get_mut(&tid) {
                     thread.ended = thread.ended.saturating_add(count);
-                    let ended = thread.ended;
-                    self.balance(tid, ended, time);
+                    // Until each processor has told its part, the last look may have seen more.
+                    let run = thread.ended.max(thread.run);
+                    self.balance(tid, run, time);
                     self.settle(tid, time, take);
                 }
             }
@@ -194,7 +230,7 @@ impl Unsampled {
     /// Threads that were there from the start tell nothing when they end: what is left belongs to the first.
     pub fn finish(&mut self, total: Option<u64>, take: &mut dyn FnMut(&Missing)) {
         self.settle_look(u64::MAX, take);
-        self.look_at(|_| true);
+        self.look_at(|_, _| true);
         self.settle_look(u64::MAX, take);
         let left = total.unwrap_or(0).saturating_sub(self.accounted) / self.period;
         let Some(thread) = self.first.filter(|_| left > 0) else { return };
@@ -339,6 +375,36 @@ mod tests {
         let mut all = counter();
         noted(&mut all, &forked(2), 5);
         assert_eq!(noted(&mut all, &counted(2, u64::MAX), 5 + 2 * PERIOD).len(), 3);
+    }
+
+    /// A thread that makes the process execute another program gets the number of the first thread.
+    #[test]
+    fn a_thread_with_the_number_of_another_has_run_no_less() {
+        let mut seen = Seen::new(PID, 100, 0);
+        assert_eq!((seen.looked(150), seen.looked(10), seen.looked(15)), (50, 50, 55));
+        // What it tells when it ends is what it has run itself.
+        let mut all = counter();
+        noted(&mut all, &forked(2), 0);
+        (1..=9).for_each(|at| sampled(&mut all, 2, at * PERIOD));
+        all.threads.get_mut(&2).unwrap().looked(9 * PERIOD);
+        noted(&mut all, &counted(2, PERIOD), 10 * PERIOD);
+        assert_eq!(all.balance, 0);
+        noted(&mut all, &forked(3), 10 * PERIOD);
+        assert_eq!(noted(&mut all, &counted(3, PERIOD), 11 * PERIOD).len(), 1);
+    }
+
+    /// A thread that the kernel works for all the time has no samples.
+    #[test]
+    fn threads_without_samples_are_looked_at_in_turn() {
+        let mut all = counter();
+        (1..=600).for_each(|tid| drop(noted(&mut all, &forked(tid), 0)));
+        sampled(&mut all, 3, PERIOD);
+        let mut turns = Vec::new();
+        for _ in 0..4 {
+            let turn = all.next_quiet();
+            turns.push((1..=600).filter(|tid| *tid != 3 && turn.contains(tid)).count());
+        }
+        assert_eq!(turns, [MOST_QUIET, MOST_QUIET, 599 - 2 * MOST_QUIET, MOST_QUIET]);
     }
 
     #[test]
