@@ -60,8 +60,9 @@ fn read(path: &Path, arguments: &Diff) -> Result<Kept, Problem> {
     }
 }
 
-/// The changes to tell of, and the number of those that are left out because chance explains them.
-fn told<'a>(before: &'a Kept, after: &'a Kept, arguments: &Diff) -> ([u64; 2], Vec<Change<'a>>, usize) {
+/// How many samples there are, and how many of these are periods that were not sampled, the changes to tell
+/// of, and the number of those that are left out because chance explains them.
+fn told<'a>(before: &'a Kept, after: &'a Kept, arguments: &Diff) -> ([[u64; 2]; 2], Vec<Change<'a>>, usize) {
     // Samples of other events do not say for how long something ran.
     let renamed = Renamed::between(before.named(), after.named());
     let counts = [before, after]
@@ -70,13 +71,17 @@ fn told<'a>(before: &'a Kept, after: &'a Kept, arguments: &Diff) -> ([u64; 2], V
     let count = all.len();
     let sure: Vec<_> = all.into_iter().filter(|change| change.is_sure || arguments.all).collect();
     let left = count - sure.len();
-    (counts.map(|counts| counts.samples), sure, left)
+    (counts.map(|counts| [counts.samples, counts.unsampled]), sure, left)
 }
 
 fn write_text(before: &Kept, after: &Kept, arguments: &Diff, to: &mut dyn Write) -> io::Result<()> {
     let (samples, changes, left) = told(before, after, arguments);
-    writeln!(to, "before: {} ({} samples)", before.title, samples[0])?;
-    writeln!(to, "after:  {} ({} samples)\n", after.title, samples[1])?;
+    let told = |[all, unsampled]: [u64; 2]| match unsampled {
+        0 => format!("{all} samples"),
+        _ => format!("{} samples, {unsampled} periods not sampled", all - unsampled),
+    };
+    writeln!(to, "before: {} ({})", before.title, told(samples[0]))?;
+    writeln!(to, "after:  {} ({})\n", after.title, told(samples[1]))?;
     writeln!(to, "           self, %                    total, %")?;
     writeln!(to, " before   after  change     before   after  change  function")?;
     let shown = if arguments.all { changes.len() } else { changes.len().min(arguments.top) };
@@ -135,7 +140,7 @@ fn write_json(before: &Kept, after: &Kept, arguments: &Diff, to: &mut dyn Write)
         .collect();
     serde_json::to_writer_pretty(
         &mut *to,
-        &serde_json::json!({ "samples": samples, "functions": functions }),
+        &serde_json::json!({ "samples": samples.map(|[all, _]| all), "functions": functions }),
     )?;
     writeln!(to)
 }

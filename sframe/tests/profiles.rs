@@ -67,6 +67,25 @@ fn a_program_is_the_same_one_under_another_name() {
     assert_eq!(parents.split(',').count(), 5, "{parents}");
 }
 
+/// As `sframe record` shows it, also in the text that it writes.
+#[test]
+fn time_that_was_not_sampled_is_no_sample() {
+    let folder = tempfile::tempdir().unwrap();
+    let not_sampled = "prog 7/8 1.000000: 1000 cpu-clock:\n\t               0 [not sampled] ([unknown])\n\n";
+    let all = sample(&["leaf", "main"]).repeat(3) + &not_sampled.repeat(2);
+    std::fs::write(folder.path().join("all.txt"), all).unwrap();
+    let folded = run(folder.path(), &["stacks", "all.txt", "--format", "folded", "--stats"]);
+    assert_eq!(text(&folded.stdout), "prog;[not sampled] 2\nprog;main;leaf 3\n");
+    assert!(text(&folded.stderr).starts_with("samples            3"), "{}", text(&folded.stderr));
+    let diff = run(folder.path(), &["diff", "all.txt", "all.txt", "--all"]);
+    let said = text(&diff.stdout);
+    assert!(said.starts_with("before: all.txt (3 samples, 2 periods not sampled)\n"), "{said}");
+    assert!(
+        said.contains("  40.00   40.00   +0.00      40.00   40.00   +0.00  [not sampled] ([unknown])"),
+        "{said}"
+    );
+}
+
 #[test]
 fn two_profiles_are_compared() {
     let folder = tempfile::tempdir().unwrap();

@@ -63,17 +63,19 @@ impl ProcessorTime {
     /// The share of the time that was not sampled, if it is worth telling.
     pub fn unsampled_share(&self) -> Option<f64> {
         let share = self.unsampled.as_secs_f64() / self.counted.as_secs_f64();
-        (share >= WORTH_TELLING).then_some(share)
+        (share >= WORTH_TELLING && share.is_finite()).then_some(share)
     }
 
     /// What the time is that samples do not stand for, as a part of a sentence. `None`: nobody knows.
-    fn rest(&self) -> Option<String> {
+    /// `lacks`: samples were lost, or the kernel took none for a while.
+    fn rest(&self, lacks: bool) -> Option<String> {
+        let lost = if lacks { ", and where samples are missing" } else { "" };
         let why = if self.with_kernel {
             "in threads that ended within a period"
         } else {
             "in the kernel, which the user may not sample, and in threads that ended within a period"
         };
-        let told = |share| format!("{:.0} % are [not sampled]: {why}", 100.0 * share);
+        let told = |share| format!("{:.0} % are [not sampled]: {why}{lost}", 100.0 * share);
         let left_out = || (!self.with_kernel).then(|| "that in the kernel left out".to_owned());
         self.unsampled_share().map(told).or_else(left_out)
     }
@@ -219,7 +221,8 @@ impl Coverage {
         let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
         let time = self.processor_time.zip(self.share()).map(|(time, share)| {
             let (share, counted) = (100.0 * share, time.counted.as_secs_f64());
-            let rest = time.rest().map(|rest| format!(", {rest}")).unwrap_or_default();
+            let lacks = self.lost.count > 0 || self.throttled.count > 0;
+            let rest = time.rest(lacks).map(|rest| format!(", {rest}")).unwrap_or_default();
             format!("they stand for {share:.0} % of {counted:.3} s of processor time{rest}")
         });
         let interval = self.intervals.quantile(0.5).zip(self.intervals.quantile(0.9)).map(|(half, most)| {
@@ -291,13 +294,15 @@ mod tests {
 
     #[test]
     fn notes_say_what_the_time_is_that_was_not_sampled() {
-        let note = |unsampled, with_kernel| {
+        let noted = |unsampled, with_kernel, lost| {
             let time = |milliseconds| Duration::from_millis(milliseconds);
             let (sampled, unsampled, counted) = (time(850), time(unsampled), time(1000));
             let processor_time = Some(ProcessorTime { sampled, unsampled, counted, with_kernel });
-            let coverage = Coverage { processor_time, samples: 850, ..Coverage::default() };
+            let lost = Stretches { count: lost, ..Stretches::default() };
+            let coverage = Coverage { processor_time, samples: 850, lost, ..Coverage::default() };
             coverage.notes().remove(0)
         };
+        let note = |unsampled, with_kernel| noted(unsampled, with_kernel, 0);
         let start = "they stand for 85 % of 1.000 s of processor time";
         assert_eq!(note(0, true), start);
         assert_eq!(note(0, false), format!("{start}, that in the kernel left out"));
@@ -305,6 +310,7 @@ mod tests {
             note(150, true),
             format!("{start}, 15 % are [not sampled]: in threads that ended within a period")
         );
+        assert!(noted(150, true, 1).ends_with("within a period, and where samples are missing"));
         assert!(
             note(150, false)
                 .starts_with(&format!("{start}, 15 % are [not sampled]: in the kernel, which the user"))

@@ -5,6 +5,7 @@
 
 use crate::named::Named;
 use crate::profile::Row;
+use crate::statistics::End;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
@@ -25,8 +26,10 @@ pub struct Count {
 pub struct Counts<'a> {
     /// By function.
     pub functions: BTreeMap<Function<'a>, Count>,
-    /// All samples.
+    /// All samples, with the periods that were not sampled.
     pub samples: u64,
+    /// Those periods alone.
+    pub unsampled: u64,
 }
 
 impl<'a> Counts<'a> {
@@ -51,8 +54,9 @@ impl<'a> Counts<'a> {
                 names.map(|name| number((&name.function, file(same_file(&name.file))))).collect()
             })
             .collect();
-        let mut stacks: HashMap<u32, u64> = HashMap::new();
+        let (mut stacks, mut unsampled): (HashMap<u32, u64>, u64) = (HashMap::new(), 0);
         for row in named.profile.rows.iter().filter(|row| is_wanted(row)) {
+            unsampled += u64::from(row.end == End::NotSampled);
             *stacks.entry(row.stack).or_default() += 1;
         }
         // The last stack in which a function was seen.
@@ -71,7 +75,7 @@ impl<'a> Counts<'a> {
         }
         let samples = stacks.values().sum();
         let functions = functions.into_iter().filter(|(_, count)| count.total > 0).collect();
-        Self { functions, samples }
+        Self { functions, samples, unsampled }
     }
 }
 

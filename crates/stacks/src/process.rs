@@ -7,6 +7,7 @@ use crate::bytes::Bytes;
 use crate::event::Mapped;
 use crate::files::{FileId, Files};
 use crate::jit_dump;
+use crate::name::NOT_SAMPLED;
 use crate::running::Running;
 use hashbrown::{HashMap, HashSet};
 use sframe_format::{Abi, Module, ModuleId, Unwinder};
@@ -26,6 +27,8 @@ pub struct Process {
     unwinder: Unwinder<Bytes>,
     /// Executable memory that belongs to no file: first address and end.
     anonymous: BTreeMap<u64, u64>,
+    /// Where the page ends that stands for time that was not sampled, in a recording of this crate.
+    not_sampled: Option<u64>,
     threads: HashSet<u32>,
     /// The name of its first thread.
     pub name: Vec<u8>,
@@ -86,6 +89,7 @@ impl Process {
             pid,
             unwinder,
             anonymous: BTreeMap::new(),
+            not_sampled: None,
             threads: HashSet::new(),
             name: Vec::new(),
             executing: false,
@@ -123,7 +127,13 @@ impl Process {
 
     fn place_of_no_file(&self, address: u64) -> Place {
         match self.anonymous.range(..=address).next_back() {
-            Some((_, &end)) if address < end => Place::Anonymous(self.pid, address),
+            Some((_, &end)) if address < end => {
+                if self.not_sampled == Some(end) {
+                    Place::NotSampled
+                } else {
+                    Place::Anonymous(self.pid, address)
+                }
+            }
             _ => Place::Unmapped(address),
         }
     }
@@ -266,7 +276,12 @@ impl Processes {
                 file = Some((id, bias.unwrap_or(mapped.address.wrapping_sub(mapped.offset))));
             }
         }
-        self.get(mapped.pid).map(range, file, files);
+        let not_sampled = !self.live && mapped.path == NOT_SAMPLED.as_bytes();
+        let process = self.get(mapped.pid);
+        if not_sampled {
+            process.not_sampled = Some(range.end);
+        }
+        process.map(range, file, files);
         self.count();
     }
 

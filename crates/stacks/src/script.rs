@@ -12,7 +12,7 @@
 
 use crate::files::{FileId, Files};
 use crate::modules::{Module, Modules};
-use crate::name::Name;
+use crate::name::{NOT_SAMPLED, Name};
 use crate::process::Place;
 use crate::profile::{FrameKey, Names, Profile};
 use crate::session::{Frame, Stack};
@@ -120,7 +120,8 @@ impl Reader {
         }
         let event = self.event(head.event);
         let Head { name, pid, tid, cpu, time, period, event: _ } = head;
-        let (name, end) = (name.as_bytes(), End::Recorded);
+        let not_sampled = matches!(frames[..], [Frame { place: Place::NotSampled, .. }]);
+        let (name, end) = (name.as_bytes(), if not_sampled { End::NotSampled } else { End::Recorded });
         let stack = Stack {
             pid,
             tid,
@@ -139,6 +140,11 @@ impl Reader {
         for key in new {
             self.names.push(self.known.get(key).cloned().unwrap_or_default());
         }
+        if not_sampled {
+            let unsampled = &mut self.statistics.coverage.unsampled;
+            *unsampled = unsampled.saturating_add(period);
+            return;
+        }
         self.statistics.samples += 1;
         self.statistics.recorded_frames += frames.len() as u64;
         *self.statistics.ends.entry(end).or_default() += 1;
@@ -149,6 +155,8 @@ impl Reader {
         let inside = address.wrapping_sub(returns.into());
         let place = if address >= KERNEL_HALF || path.starts_with("[kernel") {
             Place::Kernel(inside)
+        } else if names.last().is_some_and(|name| &*name.function == NOT_SAMPLED) {
+            Place::NotSampled
         } else {
             match (&*path, self.turn((Arc::clone(&path), inside), &names)) {
                 ("[unknown]" | "", 0) => Place::Unmapped(inside),

@@ -276,6 +276,11 @@ impl Session {
         self.frames.clear();
         let cookie = self.recorded(sample);
         let recorded = self.frames.len();
+        if let [Frame { place: Place::NotSampled, .. }] = self.frames[..] {
+            // This crate has written the recording.
+            let Sample { pid, tid, time, period, .. } = *sample;
+            return self.add_not_sampled((pid, tid), time, period, take);
+        }
         self.statistics.kernel_frames += self.kernel_frames();
         if let Some(cookie) = cookie
             && self.waiting_count < MAX_WAITING
@@ -507,14 +512,14 @@ impl Session {
     pub(crate) fn add_not_sampled(
         &mut self,
         (pid, tid): (u32, u32),
-        time: u64,
+        time: Option<u64>,
         period: u64,
         take: &mut dyn FnMut(&Stack<'_>),
     ) {
         let unsampled = &mut self.statistics.coverage.unsampled;
         *unsampled = unsampled.saturating_add(period);
         let frames = vec![Frame { address: 0, place: Place::NotSampled, returns: false, source: None }];
-        let (event, cpu, time, in_kernel) = (0, None, Some(time), false);
+        let (event, cpu, in_kernel) = (0, None, false);
         let stack = Waiting { pid, tid, event, cpu, time, period, frames, in_kernel };
         self.tell(&stack, End::NotSampled, take);
     }

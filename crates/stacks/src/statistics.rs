@@ -210,14 +210,14 @@ impl CoverageReport {
     fn add_text(&self, text: &mut String) {
         if let (Some(share), Some(seconds)) = (self.share, self.processor_seconds) {
             let unsampled = 100.0 * self.unsampled_seconds.unwrap_or(0.0) / seconds;
-            let _ = write!(
-                text,
-                "coverage  {:>9.2} % of {seconds:.3} s of processor time, and {unsampled:.2} % shown as not sampled",
-                100.0 * share
-            );
-            let without =
-                if self.with_kernel == Some(false) { ": that in the kernel may not be" } else { "" };
-            let _ = writeln!(text, "{without}");
+            let rest = match (unsampled > 0.0, self.with_kernel) {
+                (true, Some(false)) => format!(", {unsampled:.2} % [not sampled], with that in the kernel"),
+                (true, _) => format!(", {unsampled:.2} % [not sampled]"),
+                (false, Some(false)) => ", that in the kernel left out".to_owned(),
+                (false, _) => String::new(),
+            };
+            let share = 100.0 * share;
+            let _ = writeln!(text, "coverage  {share:>9.2} % of {seconds:.3} s of processor time{rest}");
         }
         let milliseconds = |share: u8| self.intervals.get(&share).map_or(0.0, |seconds| 1000.0 * seconds);
         if !self.intervals.is_empty() {

@@ -2,14 +2,14 @@
 
 mod common;
 
-use common::unwound::{Unwound, fixture};
+use common::unwound::{Unwound, fixture, unwind};
 use common::{Writer, words};
 use sframe_format::Abi;
 use stacks::files::{Files, Options};
 use stacks::kernel::Kernel;
 use stacks::process::Place;
 use stacks::profile::Profile;
-use stacks::session::{Frame, Stack};
+use stacks::session::{Frame, Settings, Stack};
 use stacks::statistics::{End, Statistics};
 use stacks::write::{Format, Kept, write, write_difference};
 use std::path::Path;
@@ -160,4 +160,12 @@ fn time_that_was_not_sampled_stands_below_its_thread() {
     let read: serde_json::Value = serde_json::from_str(&written(Format::Json)).unwrap();
     assert_eq!(read[0]["stopped"], "time that was not sampled");
     assert_eq!(read[0]["frames"][0]["function"], "[not sampled]");
+    // A file for perf tells it, too.
+    let mut recording = Vec::new();
+    write(Format::PerfData, kept.named(), &mut recording).unwrap();
+    let unwound = unwind(recording, Settings::default());
+    let [row] = unwound.profile.rows[..] else { panic!("{:?}", unwound.profile.rows) };
+    assert_eq!((row.end, row.period, row.time), (End::NotSampled, 1_000_000, Some(5)));
+    assert_eq!((unwound.statistics.samples, unwound.statistics.coverage.unsampled), (0, 1_000_000));
+    assert_eq!(unwound.written(Format::Folded), b"prog;[not sampled] 1\n");
 }

@@ -273,7 +273,7 @@ pub fn pass_on(
 /// Passes on stacks for time that was not sampled.
 fn add_missing(session: &mut Session, missing: &Missing, take: &mut dyn FnMut(&Stack<'_>)) {
     for &time in &missing.times {
-        session.add_not_sampled(missing.thread, time, missing.period, take);
+        session.add_not_sampled(missing.thread, Some(time), missing.period, take);
     }
 }
 
