@@ -5,10 +5,10 @@
 //! is no smaller for that: a profile without it shows a program that writes files all day as if it computed.
 //!
 //! The kernel says how long each thread has run: when it ends, as the count of the clock that it has
-//! inherited, and before that in `/proc`, which is read once a second: of threads that have had
-//! samples, and of some others in turn. Time that no sample stands for becomes
-//! stacks of one frame ([`Place::NotSampled`](crate::process::Place)), one for each period, spread over the
-//! time since the last look.
+//! inherited, and before that in `/proc`, which is read once a second: of threads that have had samples, and
+//! of some others in turn. Time that no sample stands for becomes stacks of one frame
+//! ([`Place::NotSampled`](crate::process::Place)), one for each period, spread over the time since the last
+//! look.
 //!
 //! What a thread has run beyond its samples is its balance. It may be less than a period, or below zero: if
 //! the kernel switches from one thread to another of the same clocks, these go on, and what the first has
