@@ -1,4 +1,4 @@
-//! Files whose code BOLT has rewritten since the link, as the names of their sections say.
+//! What is said of a file whose code BOLT has rewritten since the link.
 
 use sframe_format::compact::WHOLE_SECTION_NAME;
 

@@ -293,6 +293,7 @@ mod tests {
             }
         }
     }
+
     #[test]
     fn an_offset_of_a_cie_has_no_fde() {
         let (bytes, offsets) = section(&[(20, 1)]);

@@ -259,9 +259,9 @@ impl<'a, M: Machine> Unit<'a, M> {
     /// instruction before it, and the register behind it.
     fn put_back(&self, pop: usize) -> Option<(usize, usize, Register)> {
         let Effect::TakeWord(register) = M::moves_word(self.code(pop))? else { return None };
-        let (registers, mut last, mut overwritten) = (BTreeSet::from([register]), pop + 1, Vec::new());
+        let (registers, mut place, mut overwritten) = (BTreeSet::from([register]), pop, Vec::new());
         let push = loop {
-            let place = self.next(last - 1).filter(|place| place - pop <= MAX_TAKEN)?;
+            place = self.next(place).filter(|place| place - pop <= MAX_TAKEN)?;
             let pushes = self.effects(place) == [Effect::MoveStackPointer(-8)];
             if pushes && M::moves_word(self.code(place)) == Some(Effect::PutWordBack(register)) {
                 break place;
@@ -275,7 +275,6 @@ impl<'a, M: Machine> Unit<'a, M> {
             {
                 return None;
             }
-            last = place + 1;
         };
         let inside = pop + 1..=push;
         let leaves = |place: usize| {

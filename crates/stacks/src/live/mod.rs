@@ -10,6 +10,7 @@
 //! clock of a thread begins with it, so threads that end within a period have no samples, and of those that
 //! live two periods, always the same place is sampled. The clock of a processor has no such blind spots, but
 //! few users may have one, and it also samples programs that nobody asked for (`members` drops these).
+//! What the clocks of threads do not see is told as time that was not sampled (`unsampled`).
 //!
 //! With a BPF program in the kernel ([`InKernel`]), the stacks that it has unwound come through a ring of
 //! their own and join the batches. What the kernel tells of processes then wakes the thread that empties

@@ -146,7 +146,7 @@ impl Unsampled {
     }
 
     /// Notes a sample of the clock.
-    pub fn sampled(&mut self, sample: &Sample<'_>) {
+    fn sampled(&mut self, sample: &Sample<'_>) {
         self.accounted = self.accounted.saturating_add(sample.period);
         let time = sample.time.unwrap_or(0);
         let thread = self.threads.entry(sample.tid).or_insert_with(|| Seen::new(sample.pid, 0, time));
@@ -154,10 +154,12 @@ impl Unsampled {
         thread.active = true;
     }
 
-    /// Handles an event of a moment. The time that is found missing goes to `take`.
+    /// Handles an event of a moment. Samples are of the clock: there is no other event. What is missing goes
+    /// to `take`.
     pub fn note(&mut self, event: &Event<'_>, time: u64, take: &mut dyn FnMut(&Missing)) {
         self.settle_look(time, take);
         match *event {
+            Event::Sample(ref sample) => self.sampled(sample),
             Event::Forked { pid, tid, .. } => {
                 self.threads.insert(tid, Seen::new(pid, 0, time));
             }
@@ -365,9 +367,15 @@ mod tests {
         sampled(&mut all, 2, 10 * PERIOD);
         let found = noted(&mut all, &Event::Other, 10 * PERIOD + 1);
         assert_eq!(found.len(), 8);
+        // A sample is no later than the look before which it is noted.
+        all.look = Some((12 * PERIOD, vec![(2, 12 * PERIOD)]));
+        let (chain, user, time) = (Chain::default(), None, Some(13 * PERIOD));
+        let (pid, cpu) = (PID, Some(0));
+        let late = Sample { pid, tid: 2, cpu, time, period: PERIOD, ip: 0, kernel: false, chain, user };
+        assert_eq!(noted(&mut all, &Event::Sample(late), 13 * PERIOD).len(), 2);
         assert!(found.is_sorted() && found.iter().all(|&(_, time)| time < 10 * PERIOD));
         // Nothing is told twice.
-        assert!(noted(&mut all, &counted(2, 10 * PERIOD), 11 * PERIOD).is_empty());
+        assert!(noted(&mut all, &counted(2, 13 * PERIOD), 13 * PERIOD).is_empty());
     }
 
     #[test]

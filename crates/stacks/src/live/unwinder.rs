@@ -237,10 +237,6 @@ impl Unwinder {
         let number = self.numbers.of(record);
         pass_on(session, self.in_kernel.as_mut(), (number, event.as_ref()), take);
         if let (Some(unsampled), Some(event)) = (&mut self.unsampled, &event) {
-            match event {
-                Event::Sample(sample) if number == 0 => unsampled.sampled(sample),
-                _ => {}
-            }
             let time = self.layout.time(record).unwrap_or(0);
             unsampled.note(event, time, &mut |missing| add_missing(session, missing, take));
         }
