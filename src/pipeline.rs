@@ -578,25 +578,27 @@ fn write<T: Target>(
     };
     let holes = image.holes();
     let mut file = OutputFile::create(path, size, &holes, executable).map_err(cannot_write)?;
+    if let Some(algorithm) = output::build_id::algorithm(image) {
+        file.digest_by(algorithm);
+    }
     let written = write_output::run(image, &mut file);
     image.describe_relocation_errors();
     written.map_err(cannot_write)?;
     sink.checkpoint()?;
     progress.timings.pass("write output");
     // From here on only the output is read.
-    let (changed, written) =
-        join(|| image.store.first_changed(), || output::build_id::write(image, file.bytes(), &holes));
-    let build_id = written.map_err(cannot_write)?;
+    let (changed, hash) = join(|| image.store.first_changed(), || file.identifier(&holes));
     if let Some(path) = changed {
         let message = format!("{} was written to while it was linked", path.display());
         let help = "something rewrote this input during the link: let that finish, then link again";
         sink.report(Diagnostic::error(Code::ChangedInput, message).help(help));
         return Err(Aborted);
     }
+    let build_id = output::build_id::write(image, file.bytes(), hash.as_deref()).map_err(cannot_write)?;
     let mut identity = FileIdentifiers { build_id, checksum: 0 };
     if image.config.strip.separate_debug.is_some() {
-        let build_id = identity.build_id.as_deref();
-        identity.checksum = output::debug_link::write(image, file.bytes(), &holes, build_id);
+        let identifier = identity.build_id.as_deref().or(hash.as_deref()).unwrap_or_default();
+        identity.checksum = output::debug_link::write(image, file.bytes(), identifier);
     }
     file.release_pages();
     progress.timings.pass("build id");

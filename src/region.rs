@@ -11,7 +11,12 @@
 //! threads took 1,000 ms of processor time for what took one 300. So a job first looks at the queue, and
 //! where it is long, takes the dearer way, on which nobody waits: through the mapping. No number of threads
 //! has to be chosen for that, and a slow file system sends more jobs on that way than a quick one.
+//!
+//! A job also adds the digest of its contents to those that the build-id is made of, if there is to be one.
+//! They are in its processor's cache now. Afterwards, all pages of the file would have to be mapped and
+//! fetched again.
 
+use build_id::Digests;
 use rustix::mm::{Advice, madvise};
 use std::cell::RefCell;
 use std::fs::File;
@@ -36,19 +41,22 @@ pub enum Before {
 #[derive(Default)]
 pub struct Region<'f> {
     bytes: &'f mut [u8],
-    file: Option<Mapped<'f>>,
+    /// `None`: bytes in memory that are no output yet.
+    place: Option<Place<'f>>,
 }
 
-/// The system calls that write to a file.
+/// What those who fill an output share.
 #[derive(Default)]
 pub struct Writers {
-    /// How many there are now. One of them writes, and the others wait for it.
+    /// How many system calls there are now. One of them writes, and the others wait for it.
     calls: AtomicUsize,
     /// The first error.
     failure: OnceLock<io::Error>,
     /// Whether the file has room for what is written through its mapping. If not, the pages of a region are
     /// made before it is touched.
     pub is_reserved: bool,
+    /// The digests of what was filled, for an output that gets its build-id from its contents.
+    pub digests: Option<Digests>,
 }
 
 impl Writers {
@@ -66,21 +74,28 @@ impl Writers {
     }
 }
 
-/// The file whose bytes a region maps.
+/// The place of a region in the output.
 #[derive(Clone, Copy)]
-struct Mapped<'f> {
-    file: &'f File,
-    /// File offset of the region.
+struct Place<'f> {
     offset: u64,
+    /// The file whose bytes the region maps. `None`: the output is written when it is complete.
+    file: Option<&'f File>,
     writers: &'f Writers,
 }
 
-impl Mapped<'_> {
-    /// Writes from the region's first byte on. The bytes of the mapping, to which nobody else refers, change
-    /// as if a file were read into them.
-    fn write(&self, contents: &[u8]) {
+impl Place<'_> {
+    /// Takes note of the contents of the region that begins here.
+    fn filled(&self, contents: &[u8]) {
+        if let Some(digests) = &self.writers.digests {
+            digests.add(self.offset, contents);
+        }
+    }
+
+    /// Writes to a file from the region's first byte on. The bytes of the mapping, to which nobody else
+    /// refers, change as if a file were read into them.
+    fn write(&self, file: &File, contents: &[u8]) {
         self.writers.calls.fetch_add(1, Ordering::Relaxed);
-        let written = self.file.write_all_at(contents, self.offset);
+        let written = file.write_all_at(contents, self.offset);
         self.writers.calls.fetch_sub(1, Ordering::Relaxed);
         if let Err(error) = written {
             let _ = self.writers.failure.set(error);
@@ -89,14 +104,15 @@ impl Mapped<'_> {
 }
 
 impl<'f> Region<'f> {
-    /// Bytes in memory.
+    /// Bytes in memory that are no output yet.
     pub fn of_memory(bytes: &'f mut [u8]) -> Region<'f> {
-        Region { bytes, file: None }
+        Region { bytes, place: None }
     }
 
-    /// A whole file, open for writing and mapped as `bytes`. `writers` gets the first error of a write.
-    pub fn of_file(bytes: &'f mut [u8], file: &'f File, writers: &'f Writers) -> Region<'f> {
-        Region { bytes, file: Some(Mapped { file, offset: 0, writers }) }
+    /// A whole output. With a `file`, open for writing, `bytes` are its mapping. `writers` gets the first
+    /// error of a write.
+    pub fn of_output(bytes: &'f mut [u8], file: Option<&'f File>, writers: &'f Writers) -> Region<'f> {
+        Region { bytes, place: Some(Place { offset: 0, file, writers }) }
     }
 
     /// Number of bytes.
@@ -114,18 +130,21 @@ impl<'f> Region<'f> {
         let size = size.min(self.len());
         let (first, rest) = std::mem::take(&mut self.bytes).split_at_mut(size as usize);
         self.bytes = rest;
-        let file = self.file;
-        if let Some(mapped) = &mut self.file {
-            mapped.offset += size;
+        let place = self.place;
+        if let Some(place) = &mut self.place {
+            place.offset += size;
         }
-        Region { bytes: first, file }
+        Region { bytes: first, place }
     }
 
     /// Stores the contents.
     pub fn store(self, contents: &[u8]) {
-        match self.file {
-            Some(mapped) => mapped.write(contents),
-            None => self.bytes.copy_from_slice(contents),
+        if let Some(place) = &self.place {
+            place.filled(contents);
+        }
+        match self.place {
+            Some(place @ Place { file: Some(file), .. }) => place.write(file, contents),
+            _ => self.bytes.copy_from_slice(contents),
         }
     }
 
@@ -149,20 +168,13 @@ impl<'f> Region<'f> {
     /// The same, compiled once for all functions. They get zeros, or what they can do with.
     fn fill_by(self, enough: Before, fill: &mut dyn FnMut(&mut [u8], Before)) {
         let size = self.bytes.len();
-        let Some(mapped) = self.file.filter(|_| size > 0) else {
+        let Some(place) = self.place.filter(|_| size > 0) else {
             return fill(self.bytes, Before::Zeros);
         };
-        let is_large = size > MOST;
-        if is_large && mapped.writers.is_reserved {
-            return fill(self.bytes, Before::Zeros);
-        }
-        if is_large || mapped.writers.is_queue() {
-            let has_pages = populate(self.bytes);
-            if has_pages || mapped.writers.is_reserved {
-                return fill(self.bytes, Before::Zeros);
-            }
-            // There is no room, as the system call will say.
-        }
+        let Some(file) = place.file.filter(|_| !is_filled_in_place(self.bytes, place.writers)) else {
+            fill(self.bytes, Before::Zeros);
+            return place.filled(self.bytes);
+        };
         thread_local! {
             // More than one, since a job may fill several regions at once.
             static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
@@ -175,9 +187,20 @@ impl<'f> Region<'f> {
             own.fill(0);
         }
         fill(own, enough);
-        mapped.write(own);
+        place.filled(own);
+        place.write(file, own);
         BUFFERS.with_borrow_mut(|buffers| buffers.push(buffer));
     }
+}
+
+/// Whether a stretch is filled through its mapping. Its pages are there then, or the file has room for them.
+fn is_filled_in_place(bytes: &mut [u8], writers: &Writers) -> bool {
+    let is_large = bytes.len() > MOST;
+    if is_large && writers.is_reserved {
+        return true;
+    }
+    // If there is no room for the pages, a system call is to say so.
+    (is_large || writers.is_queue()) && (populate(bytes) || writers.is_reserved)
 }
 
 /// Lets the system make the pages of a mapping at once rather than one by one, as they are touched. `false`:
@@ -228,7 +251,7 @@ mod tests {
         // SAFETY: nobody else has the file.
         let mut bytes = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
         let mut writers = Writers::default();
-        let mut rest = Region::of_file(&mut bytes, &file, &writers);
+        let mut rest = Region::of_output(&mut bytes, Some(&file), &writers);
         for (number, size) in sizes.into_iter().enumerate() {
             let region = rest.take_first(size as u64);
             assert_eq!(region.len(), size as u64);
@@ -250,7 +273,7 @@ mod tests {
         // SAFETY: nobody else has the file.
         let mut bytes = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
         let writers = Writers::default();
-        let mut second = Region::of_file(&mut bytes, &file, &writers);
+        let mut second = Region::of_output(&mut bytes, Some(&file), &writers);
         let first = second.take_first(SIZE as u64);
         first.fill(|first| second.fill(|second| (first.fill(1), second.fill(2))));
         assert!(bytes[..SIZE].iter().all(|byte| *byte == 1) && bytes[SIZE..].iter().all(|byte| *byte == 2));
@@ -263,7 +286,7 @@ mod tests {
         // SAFETY: nobody else has the file.
         let mut bytes = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
         let writers = Writers::default();
-        let mut rest = Region::of_file(&mut bytes, &file, &writers);
+        let mut rest = Region::of_output(&mut bytes, Some(&file), &writers);
         rest.take_first(2 * SIZE as u64).fill(|out| out.fill(7));
         rest.take_first(SIZE as u64).fill_all(|out, before| {
             assert_eq!((before, out.len()), (Before::Anything, SIZE));
@@ -284,7 +307,7 @@ mod tests {
         // SAFETY: nobody else has the file.
         let mut bytes = unsafe { memmap2::MmapMut::map_mut(file.as_file()) }.unwrap();
         let mut writers = Writers { calls: AtomicUsize::new(Writers::QUEUE), ..Writers::default() };
-        let mut rest = Region::of_file(&mut bytes, &reader, &writers);
+        let mut rest = Region::of_output(&mut bytes, Some(&reader), &writers);
         rest.take_first(5);
         rest.fill(|out| out.fill(7));
         assert!(writers.take_failure().is_none());
@@ -310,7 +333,7 @@ mod tests {
         let reader = File::open(file.path()).unwrap();
         let mut bytes = vec![0; SIZE];
         let mut writers = Writers::default();
-        Region::of_file(&mut bytes, &reader, &writers).fill(|out| out.fill(1));
+        Region::of_output(&mut bytes, Some(&reader), &writers).fill(|out| out.fill(1));
         assert!(writers.take_failure().is_some());
     }
 }

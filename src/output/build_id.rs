@@ -1,5 +1,5 @@
 //! The identifier in `.note.gnu.build-id`: a hash of the whole file, with zeros in the place of the
-//! identifier (`build_id::Algorithm`).
+//! identifier (`build_id::Digests`).
 
 use crate::arch::Target;
 use crate::cli::BuildId;
@@ -8,28 +8,37 @@ use crate::synth::notes;
 use crate::tables::section::Kind;
 use build_id::Algorithm;
 use std::io::Read;
-use std::ops::Range;
 
-/// Writes the identifier into the file, which is finished otherwise, and returns it. It does not touch the
-/// `holes`, which are in order. `None`: the file has none, or the command line gave one.
+/// The algorithm that hashes the contents of the file: for the build-id, or to tell its debug file from those
+/// of other links. `None`: nobody needs a hash.
+pub fn algorithm<T: Target>(link: &Image<'_, T>) -> Option<Algorithm> {
+    let for_debug_file = link.config.strip.separate_debug.is_some().then_some(Algorithm::Fast);
+    match link.config.notes.build_id {
+        _ if place(link).is_none() => for_debug_file,
+        BuildId::None | BuildId::Hex(_) => for_debug_file,
+        BuildId::Fast => Some(Algorithm::Fast),
+        BuildId::Md5 => Some(Algorithm::Md5),
+        BuildId::Sha1 => Some(Algorithm::Sha1),
+        BuildId::Uuid => None,
+    }
+}
+
+/// Writes the identifier into the file, which is finished otherwise, and returns it. `hash` is that of
+/// [`algorithm`]. `None`: the file has none, or the command line gave one.
 ///
 /// # Errors
 /// The system has no random bytes for `--build-id=uuid`.
 pub fn write<T: Target>(
     link: &Image<'_, T>,
     file: &mut [u8],
-    holes: &[Range<u64>],
+    hash: Option<&[u8]>,
 ) -> std::io::Result<Option<Vec<u8>>> {
-    if place(link).is_none() {
-        return Ok(None);
-    }
-    let identifier = match link.config.notes.build_id {
+    let identifier = match (&link.config.notes.build_id, hash) {
+        _ if place(link).is_none() => return Ok(None),
         // A given identifier is already in the file: the note was written with it.
-        BuildId::None | BuildId::Hex(_) => return Ok(None),
-        BuildId::Fast => Algorithm::Fast.hash(file, holes),
-        BuildId::Md5 => Algorithm::Md5.hash(file, holes),
-        BuildId::Sha1 => Algorithm::Sha1.hash(file, holes),
-        BuildId::Uuid => random_uuid()?.to_vec(),
+        (BuildId::None | BuildId::Hex(_), _) => return Ok(None),
+        (BuildId::Uuid, _) => random_uuid()?.to_vec(),
+        (BuildId::Fast | BuildId::Md5 | BuildId::Sha1, hash) => hash.unwrap_or_default().to_vec(),
     };
     store(link, file, &identifier);
     Ok(Some(identifier))

@@ -10,34 +10,24 @@
 //!
 //! The high byte of a state tells which entry of the table made it, since all entries have different high
 //! bytes. So the state four bytes before the end can be computed from the wanted one, and the four bytes lead
-//! to it. The checksum is made from the build-id, or from the output's bytes where it has none, so that the
+//! to it. The checksum is made from the build-id, or from a hash of the output where it has none, so that the
 //! debug file of another build does not pass for this one's.
 
 use crate::arch::Target;
 use crate::phase::Image;
 use crate::synth::debug_link::CHECKSUM_SIZE;
 use crate::tables::section::Kind;
-use build_id::Algorithm;
 use flate2::Crc;
-use std::ops::Range;
 use zerocopy::byteorder::U32;
 
 /// Bytes at the end of the debug file that give it its checksum.
 pub const CLOSING_SIZE: u64 = 4;
 
-/// Writes the checksum into the output, which is finished otherwise, and returns it. `identifier` is that of
-/// the output. Does not touch the `holes`, which are in order.
-pub fn write<T: Target>(
-    link: &Image<'_, T>,
-    file: &mut [u8],
-    holes: &[Range<u64>],
-    identifier: Option<&[u8]>,
-) -> u32 {
+/// Writes the checksum into the output, which is finished otherwise, and returns it. It is that of what tells
+/// the output from others.
+pub fn write<T: Target>(link: &Image<'_, T>, file: &mut [u8], identifier: &[u8]) -> u32 {
     let mut crc = Crc::new();
-    match identifier {
-        Some(identifier) => crc.update(identifier),
-        None => crc.update(&Algorithm::Fast.hash(file, holes)),
-    }
+    crc.update(identifier);
     let place = place(link).and_then(|place| file.get_mut(place..)?.get_mut(..CHECKSUM_SIZE));
     if let Some(out) = place {
         out.copy_from_slice(&U32::<T::E>::new(crc.sum()).to_bytes());

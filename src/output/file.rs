@@ -17,6 +17,7 @@
 
 use crate::diag::{Code, Diagnostic};
 use crate::region::{self, Region, Writers, populate};
+use build_id::{Algorithm, Digests};
 use files::holes::{gaps, pieces};
 use files::temporary::Temporary;
 use memmap2::MmapMut;
@@ -146,10 +147,22 @@ impl OutputFile {
 
     /// The whole file, for passes to fill part by part.
     pub fn region(&mut self) -> Region<'_> {
-        match &self.place {
-            Place::Mapped(temporary, _) => Region::of_file(&mut self.bytes, temporary.file(), &self.writers),
-            _ => Region::of_memory(&mut self.bytes),
-        }
+        let file = match &self.place {
+            Place::Mapped(temporary, _) => Some(temporary.file()),
+            _ => None,
+        };
+        Region::of_output(&mut self.bytes, file, &self.writers)
+    }
+
+    /// Lets those who fill the file add up what its identifier is made of.
+    pub fn digest_by(&mut self, algorithm: Algorithm) {
+        self.writers.digests = Some(Digests::new(algorithm));
+    }
+
+    /// The identifier of the file, which is finished but for what follows from it. It does not touch the
+    /// `holes`, which are in order. `None`: nobody has asked for it.
+    pub fn identifier(&mut self, holes: &[Range<u64>]) -> Option<Vec<u8>> {
+        Some(self.writers.digests.take()?.finish(&self.bytes, holes))
     }
 
     /// Ends the filling of regions: from here on, all bytes but those of holes may be touched.

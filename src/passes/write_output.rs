@@ -2,7 +2,8 @@
 //!
 //! The file is cut into separate regions, one for each output section, and these into regions for the
 //! sections that they hold. Any thread may fill any region. A section is copied and relocated in one go,
-//! while its bytes are in the processor's cache.
+//! while its bytes are in the processor's cache. The build-id is made of the regions' digests, so where they
+//! begin must not depend on the number of threads.
 
 use crate::arch::Target;
 use crate::chunks::Chunk;
@@ -41,6 +42,7 @@ pub fn run<T: Target>(image: &Image<'_, T>, file: &mut OutputFile) -> io::Result
         },
     );
     file.end_of_regions()?;
+    // For the build-id, `.sframe` counts as it was before: its index follows from the rest.
     sframe_output::overlay::finish(image, file.bytes());
     if image.config.output_format == OutputFormat::Elf {
         headers::write(image, file.bytes());

@@ -2,6 +2,7 @@
 
 use crate::support::Work;
 use crate::support::elf::*;
+use crate::support::work::linker;
 
 const START: &str = ".text\n.globl _start\n_start: ret\n";
 
@@ -115,6 +116,28 @@ fn the_build_id_depends_on_the_content() {
             work.elf("program").notes(".note.gnu.build-id").remove(0).2
         };
         assert_ne!(id(&a), id(&b), "{kind}");
+    }
+}
+
+/// Threads hash what they write: in a buffer, in the mapped file, or in memory.
+#[test]
+fn the_build_id_does_not_depend_on_the_way_in_which_the_output_is_written() {
+    let work = Work::new();
+    let large = ".section .rodata.large,\"a\"\n.rept 700000\n.quad 0x0123456789abcdef\n.endr\n";
+    let objects = [("start", START), ("large", large), ("data", ".data\n.byte 7\n")]
+        .map(|(name, source)| work.s(name, source));
+    for kind in ["--build-id=sha1", "--build-id=md5", "--build-id=fast"] {
+        let words = [&[kind, "--emit-relocs"], &objects.each_ref().map(String::as_str)[..]].concat();
+        work.ld(&[&["--threads=1", "-o", "first"], &words[..]].concat()).quiet();
+        let first = std::fs::read(work.path("first")).unwrap();
+        for threads in ["--threads=1", "--threads=4"] {
+            let line = format!("{} {threads} -o - {} | cat > piped", linker().display(), words.join(" "));
+            work.command("sh", &["-c", &line]).quiet();
+            work.ld(&[&[threads, "-o", "second"], &words[..]].concat()).quiet();
+            for again in ["second", "piped"] {
+                assert!(std::fs::read(work.path(again)).unwrap() == first, "{kind} {threads} {again}");
+            }
+        }
     }
 }
 
