@@ -9,7 +9,7 @@ use diagnostics::words::count;
 use stacks::files::{Files, Options};
 use stacks::image::Sources;
 use stacks::kernel::Kernel;
-use stacks::nameless::{nameless, of_made_code};
+use stacks::nameless::{nameless, of_made_code, of_scripts};
 use stacks::profile::Profile;
 use stacks::session::Settings;
 use stacks::statistics::{End, Report, Statistics};
@@ -166,11 +166,12 @@ fn print_statistics(plan: &Plan<'_>, report: &Report) {
 }
 
 /// What makes the stacks of a profile worse than they could be: files that were replaced or have no names,
-/// and code that programs made.
+/// code that programs made, and scripts.
 pub fn warnings(kept: &Kept, files: &Files) -> Vec<String> {
     let mut all = replaced(files);
     all.extend(nameless(&kept.profile, &kept.names, files));
     all.extend(of_made_code(&kept.profile, &kept.names, files));
+    all.extend(of_scripts(&kept.profile, &kept.names, files));
     all
 }
 

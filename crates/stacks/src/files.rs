@@ -20,6 +20,7 @@ use crate::jit_map::JitMap;
 use crate::jit_object::JitObject;
 use crate::jit_objects::{JitObjects, Variable, variables};
 use crate::kernel::{KERNEL, running_build_id};
+use crate::made_code::MadeCode;
 use crate::rows::{ReadTime, Rows};
 use crate::running::{Identity, REPLACED, Running};
 pub use crate::shelf::Bound;
@@ -28,7 +29,7 @@ use crate::symbols::Symbols;
 use crate::table::{Material, Table};
 use hashbrown::{Equivalent, HashMap};
 use sframe_format::abi::Register;
-use sframe_format::{Abi, FileRows, FrameAddress, Module, RegisterRule, Registers, UnwindError};
+use sframe_format::{Abi, FileRows, FrameAddress, Module, RegisterRule, Registers, Rules, UnwindError};
 use std::cell::{OnceCell, RefCell};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -93,7 +94,8 @@ pub struct MappedFile {
     variables: OnceCell<Vec<(Variable, u64)>>,
 }
 
-/// The lists of code of a process that runs.
+/// The code of a process that runs.
+#[derive(Default)]
 struct InMemory {
     /// The number of its mapped files when they were looked for.
     files: usize,
@@ -101,6 +103,8 @@ struct InMemory {
     variables: Vec<(Variable, u64)>,
     /// `None`: it has no lists, or its memory cannot be read.
     objects: Option<JitObjects>,
+    /// The code that no list has. `None` inside: its memory cannot be read.
+    code: OnceCell<Option<MadeCode>>,
 }
 
 impl MappedFile {
@@ -529,7 +533,7 @@ impl Files {
             return None;
         }
         let mut all = self.jit_objects.borrow_mut();
-        let known = all.entry(pid).or_insert(InMemory { files: 0, variables: vec![], objects: None });
+        let known = all.entry(pid).or_default();
         if known.files != modules.len() {
             known.files = modules.len();
             let found = self.variables_of(modules);
@@ -539,6 +543,20 @@ impl Files {
             }
         }
         known.objects.as_mut()?.now_at(address)
+    }
+
+    /// The rules of code that a process which runs has made, by its instructions alone
+    /// ([`MadeCode::rules_at`]). `None`: they do not tell, or something else describes such code.
+    #[cold]
+    pub(crate) fn rules_of_made_code(&self, pid: u32, address: u64, returns: bool) -> Option<Rules> {
+        let mut all = self.jit_objects.borrow_mut();
+        let known = all.get_mut(&pid)?;
+        // What a virtual machine does not know is gone by now.
+        if !self.options.here || known.objects.as_ref().is_some_and(JitObjects::are_of_virtual_machine) {
+            return None;
+        }
+        known.code.get_or_init(|| MadeCode::open(self.abi, pid));
+        known.code.get_mut()?.as_mut()?.rules_at(address, returns)
     }
 
     /// Whether a process that runs has a method at an address, which an interpreter is said to run.

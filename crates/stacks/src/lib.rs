@@ -21,7 +21,7 @@
 //! | `symbols`, `go_table`, `go_lines`, `inlines` | names for their addresses |
 //! | `jit_map` | names of code that programs made while they ran |
 //! | `jit_objects`, `hotspot`, `process_memory` | such code, by what programs keep of it in memory |
-//! | `jit_object`, `hotspot_frame` | how its frames are left |
+//! | `jit_object`, `hotspot_frame`, `made_code` | how its frames are left |
 //! | `name`, [`namer`], [`kernel`] | the names of a frame; names of the kernel's functions |
 //! | [`files`], `shelf` | one cache of files for all processes, with a bound on those that are open |
 //! | [`process`] | which process has mapped which file where |
@@ -126,6 +126,7 @@ mod jit_object;
 mod jit_objects;
 pub mod kernel;
 pub mod live;
+mod made_code;
 pub mod memory;
 pub mod modules;
 mod name;

@@ -63,23 +63,12 @@ pub fn of_made_code(profile: &Profile, names: &Names, files: &Files) -> Vec<Stri
         let place = profile.frames.get(frame as usize).map(|key| key.place);
         matches!(place, Some(Place::Anonymous(..))) && names.of(frame).first().is_some_and(|name| !name.known)
     };
-    // Whether each stack has such a frame. Callers come before their callees.
-    let mut pass: Vec<bool> = Vec::with_capacity(profile.stacks.len());
-    for node in &profile.stacks {
-        pass.push(
-            pass.get(node.caller as usize).is_some_and(|&of_caller| of_caller) || is_unnamed(node.frame),
-        );
-    }
-    let passes = |row: &&Row| pass.get(row.stack as usize).is_some_and(|&passes| passes);
     let share = |count: usize| 100.0 * count as f64 / profile.rows.len().max(1) as f64;
-    let unnamed = share(profile.rows.iter().filter(passes).count());
+    let unnamed = share_through(profile, is_unnamed);
     let ended = share(profile.rows.iter().filter(|row| row.end == End::Jit).count());
     let is_mapped = |name: &str| {
         let is_name = |path: &str| {
-            path.rsplit('/')
-                .next()
-                .and_then(|last| last.strip_prefix(name))
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            last_of(path).strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         files.iter().any(|(_, file)| is_name(&file.path))
     };
@@ -108,4 +97,49 @@ pub fn of_made_code(profile: &Profile, names: &Names, files: &Files) -> Vec<Stri
         ));
     }
     all
+}
+
+/// A sentence about functions of scripts that have no frames of their own, if many samples are in an
+/// interpreter that could give them some.
+pub fn of_scripts(profile: &Profile, names: &Names, files: &Files) -> Option<String> {
+    /// What the names of functions of Python begin with.
+    const FUNCTION: &str = "py::";
+    let of_frame = |frame: u32| names.of(frame).first().map_or("", |name| &name.function);
+    if (0..profile.frames.len() as u32).any(|frame| of_frame(frame).starts_with(FUNCTION)) {
+        return None;
+    }
+    let is_python = |frame: u32| match profile.frames.get(frame as usize).map(|key| key.place) {
+        Some(Place::File(file, _)) => files.get(file).is_some_and(|file| is_of_python(&file.path)),
+        _ => false,
+    };
+    let share = share_through(profile, is_python);
+    (share >= LEAST_SHARE).then(|| {
+        format!(
+            "{share:.0} % of the samples are in Python, and the script's own functions have no frames: `python3 -X perf` gives them some (Python 3.12 or newer)"
+        )
+    })
+}
+
+/// Whether a path is that of CPython, as a program or as a library.
+fn is_of_python(path: &str) -> bool {
+    let name = last_of(path);
+    let version = name.strip_prefix("lib").unwrap_or(name).strip_prefix("python3.");
+    version.is_some_and(|version| version.starts_with(|first: char| first.is_ascii_digit()))
+}
+
+/// The last part of a path.
+fn last_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The percentage of the samples whose stacks have such a frame.
+fn share_through(profile: &Profile, is_such: impl Fn(u32) -> bool) -> f64 {
+    // For each stack. Callers come before their callees.
+    let mut pass: Vec<bool> = Vec::with_capacity(profile.stacks.len());
+    for node in &profile.stacks {
+        let of_caller = pass.get(node.caller as usize).is_some_and(|&of_caller| of_caller);
+        pass.push(of_caller || is_such(node.frame));
+    }
+    let passes = |row: &&Row| pass.get(row.stack as usize).is_some_and(|&passes| passes);
+    100.0 * profile.rows.iter().filter(passes).count() as f64 / profile.rows.len().max(1) as f64
 }

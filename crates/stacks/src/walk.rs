@@ -11,6 +11,7 @@ use crate::statistics::End;
 pub use crate::step::SLOTS;
 use crate::step::step;
 use sframe_format::signal::interrupted_at;
+use sframe_format::unwind::step as step_by_rules;
 use sframe_format::{Abi, FrameAddress, Registers, RuleCache, Rules, Source, StackFrame, UnwindError};
 
 /// The largest number of frames of a stack. A walk in circles ends here.
@@ -222,7 +223,7 @@ impl<'a> Walk<'a> {
         let (within, at, registers) = ((self.process, self.files), self.at, &mut self.registers);
         caller_on_other_stack(within, at, frames, registers, &mut self.thread, read)
             .or_else(|| caller_of_aligned(error, within, at, registers, read))
-            .or_else(|| caller_of_jit(error, within, at, registers, read))
+            .or_else(|| caller_of_made(error, within, at, registers, read))
     }
 }
 
@@ -287,20 +288,58 @@ fn interpreted(
     files.has_method(pid, method).then_some(method)
 }
 
-/// The caller of code that the program made while it ran. No file describes such code, but most compilers
-/// keep a frame pointer in it. If they do not, the word in the place of the return address is hardly an
-/// address of code.
+/// The caller of code that the program made while it ran. Behind a call, instructions tell more than a frame
+/// pointer that may be another frame's. An instruction that runs may be anywhere, and the code after it may
+/// lead to many returns.
 #[cold]
-fn caller_of_jit(
+fn caller_of_made(
     error: UnwindError,
-    (process, files): (&Process, &Files),
+    within: (&Process, &Files),
     at: FrameAddress,
     registers: &mut Registers,
     read: &mut impl FnMut(u64) -> Result<u64, ()>,
 ) -> Option<(FrameAddress, Source)> {
     let UnwindError::NoInformation { address, module: None } = error else { return None };
-    let Place::Anonymous(pid, _) = process.place(address) else { return None };
-    let object = files.jit_object(pid, process.unwinder().modules(), address);
+    let Place::Anonymous(pid, _) = within.0.place(address) else { return None };
+    if matches!(at, FrameAddress::ReturnAddress(_)) {
+        caller_by_instructions(within, (pid, at), registers, read)
+            .or_else(|| caller_of_jit(within, (pid, at), registers, read))
+    } else {
+        caller_of_jit(within, (pid, at), registers, read)
+            .or_else(|| caller_by_instructions(within, (pid, at), registers, read))
+    }
+}
+
+/// The caller of code that nothing describes, by what its instructions do to the stack.
+fn caller_by_instructions(
+    (process, files): (&Process, &Files),
+    (pid, at): (u32, FrameAddress),
+    registers: &mut Registers,
+    read: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Option<(FrameAddress, Source)> {
+    let topmost = matches!(at, FrameAddress::InstructionPointer(_));
+    let rules = files.rules_of_made_code(pid, at.address(), !topmost)?;
+    let before = *registers;
+    let abi = process.unwinder().abi();
+    let caller = step_by_rules(abi, &rules, topmost, false, registers, read).ok().flatten();
+    let caller = caller.filter(|&caller| is_plausible(process, files, caller));
+    if caller.is_none() {
+        *registers = before;
+    }
+    Some((caller?, Source::Instructions))
+}
+
+/// The caller of code that the program made while it ran. No file describes such code, but most compilers
+/// keep a frame pointer in it. If they do not, the word in the place of the return address is hardly an
+/// address of code.
+#[cold]
+fn caller_of_jit(
+    (process, files): (&Process, &Files),
+    (pid, at): (u32, FrameAddress),
+    registers: &mut Registers,
+    read: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Option<(FrameAddress, Source)> {
+    let object = files.jit_object(pid, process.unwinder().modules(), at.lookup_address());
     let topmost = matches!(at, FrameAddress::InstructionPointer(_));
     let keeps_none = match &object {
         Some(object) => object.hotspot().is_some_and(|frame| !frame.may_have_frame_pointer(topmost)),

@@ -6,7 +6,7 @@ use common::Writer;
 use common::unwound::{Unwound, fixture, unwind};
 use stacks::files::Options;
 use stacks::kernel::Kernel;
-use stacks::nameless::{nameless, of_made_code};
+use stacks::nameless::{nameless, of_made_code, of_scripts};
 use stacks::profile::{Name, Names};
 use stacks::session::Settings;
 use stacks::write::Format;
@@ -98,6 +98,35 @@ fn a_sentence_says_how_a_program_names_the_code_that_it_makes() {
     let names = Names::new(&unwound.profile, &unwound.files, &Kernel::default(), false);
     let called = of_made_code(&unwound.profile, &names, &unwound.files);
     assert!(called[0].starts_with("100 % of the samples pass through functions without names"), "{called:?}");
+}
+
+/// Python gives functions frames of their own if it is asked to.
+#[test]
+fn a_sentence_says_how_functions_of_a_script_get_frames() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("tmp")).unwrap();
+    let sentence = |path: &str, list: &str| {
+        std::fs::write(root.path().join("tmp/perf-7.map"), list).unwrap();
+        let mut writer = Writer::default();
+        writer.mmap(7, (0x40_0000, 0x1000, 0), &fixture("tests/fixtures/expressions"), 2);
+        writer.mmap(7, (0x7000_0000, 0x1000, 0), path, 3);
+        writer.mmap(7, (0x7100_0000, 0x1000, 0), "//anon", 4);
+        let chain = [(-512i64) as u64, 0x40_00c8, 0x7100_0011, 0x7000_0010];
+        writer.sample_with(7, 10, 0x40_00c8, &chain, None);
+        writer.sample_with(7, 11, 0x40_00c8, &chain[..2], None);
+        let mut settings = Settings::default();
+        settings.files.sysroot = Some(root.path().to_owned());
+        let unwound = unwind(writer.file(), settings);
+        let names = Names::new(&unwound.profile, &unwound.files, &Kernel::default(), false);
+        of_scripts(&unwound.profile, &names, &unwound.files)
+    };
+    for python in ["/usr/bin/python3.11", "/opt/lib/libpython3.13.so.1.0"] {
+        let found = sentence(python, "").unwrap();
+        assert!(found.starts_with("50 % of the samples") && found.contains("python3 -X perf"), "{found}");
+        assert_eq!(sentence(python, "71000000 20 py::main:/a.py\n"), None);
+    }
+    assert_eq!(sentence("/usr/lib/python3.11/lib-dynload/_json.so", ""), None);
+    assert_eq!(sentence("/usr/bin/python3-config", ""), None);
 }
 
 #[test]

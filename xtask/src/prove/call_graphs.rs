@@ -25,11 +25,12 @@ struct Program {
     build: &'static [&'static str],
 }
 
-const SOURCES: [(&str, &str); 11] = [
+const SOURCES: [(&str, &str); 12] = [
     ("calls.c", include_str!("call_graphs/calls.c")),
     ("assembly.c", include_str!("call_graphs/assembly.c")),
     ("assembly.S", include_str!("call_graphs/assembly.S")),
     ("signals.c", include_str!("call_graphs/signals.c")),
+    ("made.c", include_str!("call_graphs/made.c")),
     ("calls.go", include_str!("call_graphs/calls.go")),
     ("stacks.go", include_str!("call_graphs/stacks.go")),
     ("crossings.go", include_str!("call_graphs/crossings.go")),
@@ -39,7 +40,7 @@ const SOURCES: [(&str, &str); 11] = [
     ("numbers.py", include_str!("call_graphs/numbers.py")),
 ];
 
-const PROGRAMS: [Program; 19] = [
+const PROGRAMS: [Program; 20] = [
     Program { name: "C", build: &["gcc", "-O2", "calls.c"] },
     Program {
         name: "C, .debug_frame alone",
@@ -51,6 +52,7 @@ const PROGRAMS: [Program; 19] = [
     },
     Program { name: "assembly", build: &["gcc", "-O2", "assembly.c", "assembly.S"] },
     Program { name: "signals on a stack of their own", build: &["gcc", "-O2", "signals.c"] },
+    Program { name: "C through code that it makes", build: &["gcc", "-O2", "made.c"] },
     Program { name: "Go", build: &["go", "build", "calls.go"] },
     Program { name: "Go, stripped", build: &["go", "build", "-ldflags=-s -w", "calls.go"] },
     Program { name: "Go on other stacks", build: &["go", "build", "stacks.go"] },
@@ -72,8 +74,8 @@ const PROGRAMS: [Program; 19] = [
 ];
 
 /// The callers of each function of the programs.
-const CALLERS: [(&str, &[&str]); 53] = [
-    ("leaf", &["tail", "variable", "rare", "divided", "deep", "saves", "one", "two", "handled"]),
+const CALLERS: [(&str, &[&str]); 57] = [
+    ("leaf", &["tail", "variable", "rare", "divided", "deep", "saves", "one", "two", "handled", "evaluates"]),
     ("tail", &["saves"]),
     ("variable", &["realigned"]),
     ("realigned", &["main"]),
@@ -89,6 +91,10 @@ const CALLERS: [(&str, &[&str]); 53] = [
     ("chooses", &["main"]),
     ("handled", &["on_alarm"]),
     ("interrupted", &["interrupted", "main"]),
+    ("evaluates", &["made_even", "made_odd", "main"]),
+    ("made_even", &["passes"]),
+    ("made_odd", &["passes"]),
+    ("passes", &["evaluates"]),
     ("main.fib", &["main.fib", "main.main", "main.main.func1"]),
     ("main.sorts", &["main.main"]),
     ("main.counts", &["main.main"]),

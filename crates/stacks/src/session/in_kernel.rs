@@ -2,6 +2,7 @@
 
 use super::{CONTEXT_LEAST, Session, Stack, Waiting, note};
 use crate::files::{FileId, Files};
+use crate::made_code::agree_with_frame_pointer;
 use crate::process::{Last, Place, Process};
 use crate::statistics::End;
 use crate::walk::{Frame, end_of_stack, ends_after_scheduling, is_plausible, switched};
@@ -131,11 +132,17 @@ impl Session {
     }
 }
 
-/// Whether a process says how code that it made at an address is left.
+/// Whether a process says how code that it made is left, at an address before that to which a call returns,
+/// or its instructions say that a frame pointer is not the way.
 #[cold]
 fn describes(files: &Files, process: &Process, pid: u32, address: u64) -> bool {
-    files.jit_dump(pid).is_some_and(|dump| dump.describes(address))
-        || files.jit_object(pid, process.unwinder().modules(), address).is_some()
+    let is_listed = files.jit_dump(pid).is_some_and(|dump| dump.describes(address))
+        || files.jit_object(pid, process.unwinder().modules(), address).is_some();
+    let abi = process.unwinder().abi();
+    is_listed
+        || files
+            .rules_of_made_code(pid, address.wrapping_add(1), true)
+            .is_some_and(|rules| !agree_with_frame_pointer(abi, &rules))
 }
 
 /// Whether a step from an address by the rows of the file that was there before is right.

@@ -1,0 +1,169 @@
+//! Code that a running process made and says nothing of: how it is left, by its instructions.
+//!
+//! Most compilers keep a frame pointer in the code that they make, or describe it. Some do neither. Python
+//! 3.12 and 3.13 (`-X perf`) call each function of a script through a small piece of code of its own, which
+//! only moves the stack pointer, and compiled regular expressions use the frame pointer for other things. A
+//! walk by the frame pointer would skip a caller there. So the code behind an address is read in the memory
+//! of the process, as far as a function is likely to end, and the frame is followed back from where it
+//! returns ([`crate::code`]).
+//!
+//! The code may have changed since the sample. It is read again after a second, as long as the process is
+//! there, and whoever steps by its rules must see that they lead to code.
+
+use crate::code::functions::{Functions, Kind, Piece};
+use crate::code::{Area, Code, LONGEST_CALL, ends_with_call};
+use crate::process_memory::ProcessMemory;
+use hashbrown::HashMap;
+use sframe_format::{Abi, Frame, Location, RegisterRule, Rules};
+use std::time::{Duration, Instant};
+
+/// The bytes of code that are read. What does not return within them is not followed.
+const MOST_CODE: usize = 1024;
+/// What is mapped is a multiple of this.
+const PAGE: u64 = 4096;
+/// How many addresses are remembered.
+const MOST_KNOWN: usize = 1 << 16;
+/// After how long the code at an address is read again.
+const KEPT: Duration = Duration::from_secs(1);
+
+/// The code that a process made, as far as walks have asked for it.
+pub struct MadeCode {
+    abi: Abi,
+    memory: ProcessMemory,
+    /// For an address, and whether it is that of an instruction behind a call: when the code was read, and
+    /// its rules, if it tells any.
+    known: HashMap<(u64, bool), (Instant, Option<Rules>)>,
+}
+
+impl MadeCode {
+    /// That of a process. `None`: its memory may not be read.
+    pub fn open(abi: Abi, pid: u32) -> Option<Self> {
+        let memory = ProcessMemory::open(pid, abi.endian())?;
+        Some(Self { abi, memory, known: HashMap::new() })
+    }
+
+    /// The rules in front of the instruction at an address, which is said to be behind a call if it
+    /// `returns`. `None`: it is not, or its instructions do not tell.
+    pub fn rules_at(&mut self, address: u64, returns: bool) -> Option<Rules> {
+        let key = (address, returns);
+        let known = self.known.get(&key).copied();
+        if let Some((_, rules)) = known.filter(|(read, _)| read.elapsed() < KEPT) {
+            return rules;
+        }
+        let Some(rules) = self.read(address, returns) else { return known?.1 };
+        if self.known.len() >= MOST_KNOWN {
+            self.known.clear();
+        }
+        self.known.insert(key, (Instant::now(), rules));
+        rules
+    }
+
+    /// The same. `None`: the memory cannot be read.
+    fn read(&self, address: u64, returns: bool) -> Option<Option<Rules>> {
+        let bytes = |address, size| self.memory.bytes(address, size);
+        // The pages before and behind may not be mapped.
+        let in_page = (address % PAGE) as usize;
+        if returns {
+            let before = |size| bytes(address.checked_sub(size as u64)?, size);
+            let before = before(LONGEST_CALL).or_else(|| before(in_page.min(LONGEST_CALL)))?;
+            if !ends_with_call(self.abi, &before) {
+                return Some(None);
+            }
+        }
+        let code = bytes(address, MOST_CODE).or_else(|| bytes(address, PAGE as usize - in_page))?;
+        Some(rules_of(self.abi, address, &code))
+    }
+}
+
+/// The rules in front of the first instruction of some code, which is at an address.
+fn rules_of(abi: Abi, address: u64, code: &[u8]) -> Option<Rules> {
+    let area = Area { address, code };
+    let piece = Piece { range: address..area.end(), kind: Kind::Part };
+    let functions = Functions::default();
+    let found = Code { abi, areas: vec![area], functions: &functions }.rows_of(&[piece]);
+    let (_, function) = found.into_iter().find(|(start, _)| *start == address)?;
+    function.rows.first().filter(|row| row.start == 0).map(|row| row.rules)
+}
+
+/// Whether rules lead to the same caller as the frame pointer: it has the address of the caller's frame
+/// pointer, with the return address behind it.
+pub fn agree_with_frame_pointer(abi: Abi, rules: &Rules) -> bool {
+    let Rules::Frame(Frame { cfa, ra, fp, .. }) = rules else { return false };
+    let at = |offset: i64| {
+        let offset = i32::try_from(offset - cfa.offset).unwrap_or(i32::MAX);
+        RegisterRule::Saved(Location::at_cfa(offset))
+    };
+    cfa.register == abi.frame_pointer() && !cfa.dereference && (*fp, *ra) == (at(0), at(8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sframe_format::CfaRule;
+
+    fn left(abi: Abi, code: &[u8]) -> Option<(CfaRule, bool)> {
+        let rules = rules_of(abi, 0x7000_0000, code)?;
+        let Rules::Frame(frame) = rules else { panic!("{rules:?}") };
+        Some((frame.cfa, agree_with_frame_pointer(abi, &rules)))
+    }
+
+    /// What follows a call.
+    #[test]
+    fn instructions_up_to_a_return_tell_the_frame() {
+        let left = |code: &[u8]| left(Abi::Amd64, code);
+        // add $8,%rsp; ret, and the next function.
+        let trampoline = [0x48, 0x83, 0xc4, 8, 0xc3, 0x90, 0x90, 0x41, 0x57, 0x48, 0x83, 0xec, 8];
+        assert_eq!(left(&trampoline), Some((CfaRule::register(7, 16), false)));
+        // leave; ret. And: mov %rbp,%rsp; pop %rbp; ret $16.
+        assert_eq!(left(&[0xc9, 0xc3]), Some((CfaRule::register(6, 16), true)));
+        assert!(left(&[0x48, 0x89, 0xec, 0x5d, 0xc2, 16, 0]).unwrap().1);
+        // test %eax,%eax; jne over a call of another function: pop %rbx; pop %rbp; ret.
+        let branch = [0x85, 0xc0, 0x75, 5, 0xe8, 0, 1, 0, 0, 0x5b, 0x5d, 0xc3];
+        assert_eq!(left(&branch), Some((CfaRule::register(7, 24), false)));
+        // jmp *%rax; and code that is no code, or no end of any.
+        for none in [&[0xff, 0xe0][..], &[0x06, 0xc3], &[0x90, 0x90], &[]] {
+            assert_eq!(left(none), None, "{none:x?}");
+        }
+    }
+
+    #[test]
+    fn code_of_other_machines_is_read() {
+        // ldp x29, x30, [sp], #16; ret.
+        let code = [0xa8c1_7bfdu32, 0xd65f_03c0].map(u32::to_le_bytes);
+        assert!(left(Abi::AArch64Little, code.as_flattened()).is_some());
+    }
+
+    #[test]
+    fn only_what_is_mapped_and_behind_a_call_is_read() {
+        // call *%rcx; add $8,%rsp; ret.
+        static CODE: [u8; 16] =
+            [0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3, 0, 0];
+        let start = CODE.as_ptr() as u64;
+        let mut made = MadeCode::open(Abi::Amd64, std::process::id()).unwrap();
+        for _ in 0..2 {
+            assert!(made.rules_at(start + 9, true).is_some());
+            assert_eq!(made.rules_at(start + 13, true), None);
+            assert!(made.rules_at(start + 13, false).is_some());
+            assert_eq!(made.rules_at(8, true), None);
+            assert_eq!(made.rules_at(u64::MAX, false), None);
+        }
+    }
+
+    #[test]
+    fn code_at_both_ends_of_a_mapping_is_read() {
+        let page = PAGE as usize;
+        let mut all = memmap2::MmapMut::map_anon(3 * page).unwrap();
+        let code = [0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3];
+        all[page..page + 7].copy_from_slice(&code);
+        all[2 * page - 7..2 * page].copy_from_slice(&code);
+        let start = all.as_ptr() as u64 + PAGE;
+        for unmapped in [0, 2 * page] {
+            // SAFETY: nobody uses these pages any more, for nobody unmaps them again.
+            assert_eq!(unsafe { libc::munmap(all.as_mut_ptr().add(unmapped).cast(), page) }, 0);
+        }
+        std::mem::forget(all);
+        let mut made = MadeCode::open(Abi::Amd64, std::process::id()).unwrap();
+        assert!(made.rules_at(start + 2, true).is_some());
+        assert!(made.rules_at(start + PAGE - 5, true).is_some());
+    }
+}

@@ -1,0 +1,121 @@
+//! Tests code that a process has made and says nothing of: the code is in this process.
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+
+use common::unwound::{Unwound, fixture, unwind};
+use common::{Writer, words};
+use sframe_bpf::{End as KernelEnd, Sample};
+use sframe_format::Abi;
+use sframe_format::Source::{self, FramePointer, Instructions, Topmost};
+use stacks::event::{Event, Mapped};
+use stacks::session::{Described, Session, Settings};
+use stacks::statistics::End;
+use std::path::Path;
+
+/// In `undescribed.s`: in the loop of `leaf`, which has pushed a word; behind the call of `work`, whose frame
+/// has 24 bytes; behind that of `_start`.
+const LEAF: u64 = 0x40_00da;
+const IN_WORK: u64 = 0x40_00c9;
+const IN_START: u64 = 0x40_00b5;
+const STACK: u64 = 0x7ffe_0000_1000;
+
+/// What Python's trampolines do: `sub $8,%rsp; call *%rcx; add $8,%rsp; ret`.
+static BY_STACK_POINTER: [u8; 11] = [0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3];
+/// `push %rbp; mov %rsp,%rbp; call *%rcx; leave; ret`.
+static BY_FRAME_POINTER: [u8; 8] = [0x55, 0x48, 0x89, 0xe5, 0xff, 0xd1, 0xc9, 0xc3];
+/// Goes on elsewhere: `call *%rcx; jmp *%rax`.
+static ELSEWHERE: [u8; 4] = [0xff, 0xd1, 0xff, 0xe0];
+
+/// The address behind the call.
+fn behind_call(code: &[u8]) -> u64 {
+    let call = code.windows(2).position(|bytes| bytes == [0xff, 0xd1]).unwrap();
+    code.as_ptr() as u64 + call as u64 + 2
+}
+
+/// The pages around an address.
+fn pages(address: u64) -> (u64, u64) {
+    ((address & !0xfff) - 0x1000, 0x3000)
+}
+
+fn here(here: bool) -> Settings {
+    let mut settings = Settings::default();
+    settings.files.here = here;
+    settings
+}
+
+/// The frames behind `leaf`, which returns to such code with this stack and this frame pointer.
+fn callers(returns_to: u64, frame: &[u64], fp: u64, is_here: bool) -> Vec<(u64, Option<Source>)> {
+    let (pid, mut writer) = (std::process::id(), Writer::default());
+    let (address, length) = pages(returns_to);
+    writer.mmap(pid, (0x40_0000, 0x1000, 0), &fixture("tests/fixtures/undescribed"), 2);
+    writer.mmap(pid, (address, length, 0), "//anon", 3);
+    writer.sample(pid, 10, [STACK, fp, LEAF], &[], &words(&[&[5, returns_to], frame].concat()));
+    let unwound: Unwound = unwind(writer.file(), here(is_here));
+    let frames = unwound.frames(0);
+    assert_eq!(frames[..2], [(LEAF, Some(Topmost)), (returns_to, Some(Instructions))]);
+    frames[2..].to_vec()
+}
+
+/// The frame pointer is that of a caller's caller.
+#[test]
+fn code_that_only_moves_the_stack_pointer_is_left_by_its_instructions() {
+    let made = behind_call(&BY_STACK_POINTER);
+    let frame = [0, IN_WORK, 1, 2, 3, IN_START, 0, IN_START, 0];
+    let (work, start) = ((IN_WORK, Some(Instructions)), (IN_START, Some(Instructions)));
+    assert_eq!(callers(made, &frame, STACK + 64, true), [work, start]);
+    // Nobody knows what was there in another process, or at another time.
+    assert_eq!(callers(made, &frame, STACK + 64, false), [(IN_START, Some(FramePointer))]);
+    // The word there is no address behind a call: the code may have changed.
+    let frame = [0, IN_WORK - 2, 1, 2, 3, IN_START, 0, IN_START, 0];
+    assert_eq!(callers(made, &frame, STACK + 64, true), [(IN_START, Some(FramePointer))]);
+}
+
+#[test]
+fn code_with_a_frame_pointer_is_left_by_it() {
+    let frame = [1, 2, 0, IN_WORK, 1, 2, 3, IN_START, 0];
+    for code in [&BY_FRAME_POINTER[..], &ELSEWHERE] {
+        let found = callers(behind_call(code), &frame, STACK + 32, true);
+        assert_eq!(found.iter().map(|frame| frame.0).collect::<Vec<_>>(), [IN_WORK, IN_START]);
+    }
+    // No call is before it.
+    let inside = BY_STACK_POINTER.as_ptr() as u64 + 4;
+    assert_eq!(callers(inside, &frame, STACK + 32, true)[0], (IN_WORK, Some(FramePointer)));
+}
+
+/// The program in the kernel follows frame pointers. What it has found behind other code may be anything.
+#[test]
+fn the_kernel_does_not_follow_the_frame_pointer_of_code_without_one() {
+    let through = |code: &[u8]| {
+        let (pid, made) = (std::process::id(), behind_call(code));
+        let mut session = Session::new(Abi::Amd64, here(true));
+        let file = session.files_mut().open_here(Path::new(&fixture("tests/fixtures/undescribed")), None);
+        assert!(session.files().make_table(file).is_some());
+        session.map_whole(pid, file, |_| Some(0));
+        let (address, length) = pages(made);
+        let mapped = Mapped {
+            pid,
+            address,
+            length,
+            offset: 0,
+            executable: true,
+            kernel: false,
+            build_id: None,
+            identity: None,
+            path: b"//anon",
+        };
+        session.handle(0, Some(&Event::Mapped(mapped)), &mut |_| ());
+        let mut record: Vec<u8> = [7u64, 1].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        for word in [pid, pid, 0, KernelEnd::Root as u32, 0, 4] {
+            record.extend(word.to_ne_bytes());
+        }
+        record.extend([LEAF, made, IN_WORK, IN_START].iter().flat_map(|word| word.to_ne_bytes()));
+        let mut seen = None;
+        let mut take = |stack: &stacks::session::Stack<'_>| seen = Some((stack.frames.len(), stack.end));
+        let described = session.unwound(&Sample::read(&record).unwrap(), &[], &mut take);
+        (seen.unwrap(), described)
+    };
+    assert_eq!(through(&BY_STACK_POINTER), ((2, End::Jit), Described::Yes));
+    assert_eq!(through(&BY_FRAME_POINTER), ((4, End::Root), Described::No));
+    assert_eq!(through(&ELSEWHERE), ((4, End::Root), Described::No));
+}
