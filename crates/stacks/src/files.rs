@@ -13,7 +13,7 @@ use crate::code::switch::Back;
 use crate::code::{LONGEST_CALL, ends_with_call};
 use crate::debug_file::Places;
 use crate::go_lines::GoLines;
-use crate::image::{Image, Sources};
+use crate::image::{Image, NOT_ELF, Sources};
 use crate::inlines::{Inlines, Line};
 use crate::jit_dump::JitDump;
 use crate::jit_map::JitMap;
@@ -131,6 +131,12 @@ impl MappedFile {
     /// The ELF file, or a sentence that says why it cannot be used.
     pub fn image(&self) -> Result<&Image, &str> {
         self.opened().image.as_deref().map_err(String::as_str)
+    }
+
+    /// Whether it has code in another format, of which only the program knows what that means: images of
+    /// Lisp, assemblies of .NET, libraries of Windows.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.image().err() == Some(NOT_ELF)
     }
 
     /// Why it cannot be used, if that is because another file has its path.
@@ -550,7 +556,7 @@ impl Files {
     #[cold]
     pub(crate) fn rules_of_made_code(&self, pid: u32, address: u64, returns: bool) -> Option<Rules> {
         let mut all = self.jit_objects.borrow_mut();
-        let known = all.get_mut(&pid)?;
+        let known = all.entry(pid).or_default();
         // What a virtual machine does not know is gone by now.
         if !self.options.here || known.objects.as_ref().is_some_and(JitObjects::are_of_virtual_machine) {
             return None;

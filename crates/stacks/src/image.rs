@@ -87,6 +87,9 @@ pub struct Image {
 const MAX_PAGE: u64 = 0x1_0000;
 const PAGE: u64 = 0x1000;
 
+/// The error of a file in another format.
+pub(crate) const NOT_ELF: &str = "not an ELF file";
+
 impl Image {
     /// Opens a file.
     ///
@@ -104,7 +107,7 @@ impl Image {
     pub fn new(bytes: Bytes) -> Result<Self, String> {
         let malformed = |error: object::read::Error| format!("malformed ELF file: {error}");
         if !bytes.starts_with(&elf::ELFMAG) {
-            return Err("not an ELF file".into());
+            return Err(NOT_ELF.into());
         }
         if bytes.get(4) == Some(&elf::ELFCLASS32) {
             return Self::of_32_bits(bytes);

@@ -17,8 +17,14 @@ use hashbrown::HashMap;
 use sframe_format::{Abi, Frame, Location, RegisterRule, Rules};
 use std::time::{Duration, Instant};
 
-/// The bytes of code that are read. What does not return within them is not followed.
+/// The most bytes of code that are read. What does not return within them is not followed.
 const MOST_CODE: usize = 1024;
+/// How many of them are looked at first, and how many times more then. Few are enough for most code, and what
+/// lies behind a function may be no code.
+const FIRST_CODE: usize = 32;
+const MORE_CODE: usize = 4;
+/// The bytes of a return address on the stack.
+const WORD: i64 = 8;
 /// What is mapped is a multiple of this.
 const PAGE: u64 = 4096;
 /// How many addresses are remembered.
@@ -71,7 +77,9 @@ impl MadeCode {
             }
         }
         let code = bytes(address, MOST_CODE).or_else(|| bytes(address, PAGE as usize - in_page))?;
-        Some(rules_of(self.abi, address, &code))
+        let larger = |size: &usize| (*size < code.len()).then_some(size * MORE_CODE);
+        let mut sizes = std::iter::successors(Some(FIRST_CODE), larger);
+        Some(sizes.find_map(|size| rules_of(self.abi, address, code.get(..size).unwrap_or(&code))))
     }
 }
 
@@ -85,15 +93,19 @@ fn rules_of(abi: Abi, address: u64, code: &[u8]) -> Option<Rules> {
     function.rows.first().filter(|row| row.start == 0).map(|row| row.rules)
 }
 
-/// Whether rules lead to the same caller as the frame pointer: it has the address of the caller's frame
-/// pointer, with the return address behind it.
-pub fn agree_with_frame_pointer(abi: Abi, rules: &Rules) -> bool {
-    let Rules::Frame(Frame { cfa, ra, fp, .. }) = rules else { return false };
+/// Whether rules lead to another caller than the frame pointer: that has the address of the caller's frame
+/// pointer, with the return address behind it. At a function's first instructions any rules do, so where no
+/// call `returns`, only a frame tells that does not save it.
+pub fn has_no_frame_pointer(abi: Abi, rules: &Rules, returns: bool) -> bool {
+    let Rules::Frame(Frame { cfa, ra, fp, .. }) = rules else { return returns };
     let at = |offset: i64| {
         let offset = i32::try_from(offset - cfa.offset).unwrap_or(i32::MAX);
         RegisterRule::Saved(Location::at_cfa(offset))
     };
-    cfa.register == abi.frame_pointer() && !cfa.dereference && (*fp, *ra) == (at(0), at(8))
+    let is_frame_pointer =
+        cfa.register == abi.frame_pointer() && !cfa.dereference && (*fp, *ra) == (at(0), at(8));
+    let has_frame = *fp == RegisterRule::Unchanged && cfa.offset > WORD;
+    !is_frame_pointer && (returns || has_frame)
 }
 
 #[cfg(test)]
@@ -104,7 +116,7 @@ mod tests {
     fn left(abi: Abi, code: &[u8]) -> Option<(CfaRule, bool)> {
         let rules = rules_of(abi, 0x7000_0000, code)?;
         let Rules::Frame(frame) = rules else { panic!("{rules:?}") };
-        Some((frame.cfa, agree_with_frame_pointer(abi, &rules)))
+        Some((frame.cfa, !has_no_frame_pointer(abi, &rules, true)))
     }
 
     /// What follows a call.
@@ -127,6 +139,19 @@ mod tests {
     }
 
     #[test]
+    fn a_function_that_begins_may_keep_a_frame_pointer() {
+        let is_without = |code: &[u8]| {
+            let rules = rules_of(Abi::Amd64, 0x7000_0000, code).unwrap();
+            has_no_frame_pointer(Abi::Amd64, &rules, false)
+        };
+        // push %rbp; mov %rsp,%rbp; nop; leave; ret: from its first, second and third instruction on.
+        let keeps = [0x55, 0x48, 0x89, 0xe5, 0x90, 0xc9, 0xc3];
+        assert!(!is_without(&keeps) && !is_without(&keeps[1..]) && !is_without(&keeps[4..]));
+        // nop; add $24,%rsp; ret.
+        assert!(is_without(&[0x90, 0x48, 0x83, 0xc4, 24, 0xc3]) && !is_without(&[0x90, 0xc3]));
+    }
+
+    #[test]
     fn code_of_other_machines_is_read() {
         // ldp x29, x30, [sp], #16; ret.
         let code = [0xa8c1_7bfdu32, 0xd65f_03c0].map(u32::to_le_bytes);
@@ -136,9 +161,10 @@ mod tests {
     #[test]
     fn only_what_is_mapped_and_behind_a_call_is_read() {
         // call *%rcx; add $8,%rsp; ret.
-        static CODE: [u8; 16] =
-            [0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3, 0, 0];
-        let start = CODE.as_ptr() as u64;
+        let mut code = [0xccu8; 64];
+        code[7..14].copy_from_slice(&[0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3]);
+        // Nobody but the system reads it.
+        let start = std::hint::black_box(&code).as_ptr() as u64;
         let mut made = MadeCode::open(Abi::Amd64, std::process::id()).unwrap();
         for _ in 0..2 {
             assert!(made.rules_at(start + 9, true).is_some());

@@ -43,7 +43,7 @@ pub fn nameless(profile: &Profile, names: &Names, files: &Files) -> Vec<String> 
 /// Programs that make code, by a file that they have mapped: how they name it, and how they keep a frame
 /// pointer in it or describe its frames, if they do not do so anyway. PHP writes a list (16), and tells gdb
 /// (256).
-const MAKERS: [(&str, &str, Option<&str>); 6] = [
+const MAKERS: [(&str, &str, Option<&str>); 9] = [
     ("node", "`node --perf-basic-prof`", None),
     ("libnode.so", "`node --perf-basic-prof`", None),
     (
@@ -52,6 +52,9 @@ const MAKERS: [(&str, &str, Option<&str>); 6] = [
         Some("`java -XX:+PreserveFramePointer`"),
     ),
     ("libcoreclr.so", "`DOTNET_PerfMapEnabled=1`", None),
+    ("mono-sgen", "`mono --jitmap`", None),
+    ("libmonosgen-2.0.so", "`MONO_ENV_OPTIONS=--jitmap`", None),
+    ("beam.smp", "`erl +JPperf true`", None),
     ("php8", "`php -d opcache.jit_debug=272`", Some("`php -d opcache.jit_debug=272`")),
     ("libphp.so", "`opcache.jit_debug=272`", Some("`opcache.jit_debug=272`")),
 ];

@@ -5,7 +5,7 @@
 
 use crate::bytes::Bytes;
 use crate::event::Mapped;
-use crate::files::{FileId, Files};
+use crate::files::{FileId, Files, MappedFile};
 use crate::jit_dump;
 use crate::name::NOT_SAMPLED;
 use crate::running::Running;
@@ -135,6 +135,16 @@ impl Process {
                 }
             }
             _ => Place::Unmapped(address),
+        }
+    }
+
+    /// The process, if only its program knows what the code at an address is: code that it made, or code in a
+    /// file of another format.
+    pub fn maker_at(&self, address: u64, files: &Files) -> Option<u32> {
+        match self.place(address) {
+            Place::Anonymous(pid, _) => Some(pid),
+            Place::File(file, _) if files.get(file).is_some_and(MappedFile::is_foreign) => Some(self.pid),
+            _ => None,
         }
     }
 

@@ -299,8 +299,8 @@ fn caller_of_made(
     registers: &mut Registers,
     read: &mut impl FnMut(u64) -> Result<u64, ()>,
 ) -> Option<(FrameAddress, Source)> {
-    let UnwindError::NoInformation { address, module: None } = error else { return None };
-    let Place::Anonymous(pid, _) = within.0.place(address) else { return None };
+    let UnwindError::NoInformation { address, .. } = error else { return None };
+    let pid = within.0.maker_at(address, within.1)?;
     if matches!(at, FrameAddress::ReturnAddress(_)) {
         caller_by_instructions(within, (pid, at), registers, read)
             .or_else(|| caller_of_jit(within, (pid, at), registers, read))

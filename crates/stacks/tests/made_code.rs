@@ -21,11 +21,22 @@ const IN_START: u64 = 0x40_00b5;
 const STACK: u64 = 0x7ffe_0000_1000;
 
 /// What Python's trampolines do: `sub $8,%rsp; call *%rcx; add $8,%rsp; ret`.
-static BY_STACK_POINTER: [u8; 11] = [0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3];
+static BY_STACK_POINTER: [u8; 64] = code([0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3]);
 /// `push %rbp; mov %rsp,%rbp; call *%rcx; leave; ret`.
-static BY_FRAME_POINTER: [u8; 8] = [0x55, 0x48, 0x89, 0xe5, 0xff, 0xd1, 0xc9, 0xc3];
+static BY_FRAME_POINTER: [u8; 64] = code([0x55, 0x48, 0x89, 0xe5, 0xff, 0xd1, 0xc9, 0xc3]);
 /// Goes on elsewhere: `call *%rcx; jmp *%rax`.
-static ELSEWHERE: [u8; 4] = [0xff, 0xd1, 0xff, 0xe0];
+static ELSEWHERE: [u8; 64] = code([0xff, 0xd1, 0xff, 0xe0]);
+
+/// These instructions, and traps behind them.
+const fn code<const N: usize>(instructions: [u8; N]) -> [u8; 64] {
+    let mut all = [0xcc; 64];
+    let mut at = 0;
+    while at < N {
+        all[at] = instructions[at];
+        at += 1;
+    }
+    all
+}
 
 /// The address behind the call.
 fn behind_call(code: &[u8]) -> u64 {
@@ -46,10 +57,21 @@ fn here(here: bool) -> Settings {
 
 /// The frames behind `leaf`, which returns to such code with this stack and this frame pointer.
 fn callers(returns_to: u64, frame: &[u64], fp: u64, is_here: bool) -> Vec<(u64, Option<Source>)> {
+    callers_in("//anon", returns_to, frame, fp, is_here)
+}
+
+/// The same, with code in a file.
+fn callers_in(
+    path: &str,
+    returns_to: u64,
+    frame: &[u64],
+    fp: u64,
+    is_here: bool,
+) -> Vec<(u64, Option<Source>)> {
     let (pid, mut writer) = (std::process::id(), Writer::default());
     let (address, length) = pages(returns_to);
     writer.mmap(pid, (0x40_0000, 0x1000, 0), &fixture("tests/fixtures/undescribed"), 2);
-    writer.mmap(pid, (address, length, 0), "//anon", 3);
+    writer.mmap(pid, (address, length, 0), path, 3);
     writer.sample(pid, 10, [STACK, fp, LEAF], &[], &words(&[&[5, returns_to], frame].concat()));
     let unwound: Unwound = unwind(writer.file(), here(is_here));
     let frames = unwound.frames(0);
@@ -81,6 +103,23 @@ fn code_with_a_frame_pointer_is_left_by_it() {
     // No call is before it.
     let inside = BY_STACK_POINTER.as_ptr() as u64 + 4;
     assert_eq!(callers(inside, &frame, STACK + 32, true)[0], (IN_WORK, Some(FramePointer)));
+}
+
+/// Images of Lisp, assemblies of .NET: only the program knows what is in them.
+#[test]
+fn code_in_a_file_of_another_format_is_left_as_code_that_was_made() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "an image of Lisp").unwrap();
+    let path = file.path().to_str().unwrap();
+    let work = |source| vec![(IN_WORK, Some(source)), (IN_START, Some(Instructions))];
+    let made = behind_call(&BY_STACK_POINTER);
+    let frame = [0, IN_WORK, 1, 2, 3, IN_START, 0];
+    assert_eq!(callers_in(path, made, &frame, 0, true), work(Instructions));
+    let made = behind_call(&BY_FRAME_POINTER);
+    let frame = [1, 2, 0, IN_WORK, 1, 2, 3, IN_START, 0];
+    assert_eq!(callers_in(path, made, &frame, STACK + 32, false), work(FramePointer));
+    // A file that cannot be read is of no known format.
+    assert_eq!(callers_in("/nowhere/file", made, &frame, STACK + 32, true), []);
 }
 
 /// The program in the kernel follows frame pointers. What it has found behind other code may be anything.

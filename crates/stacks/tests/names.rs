@@ -86,6 +86,8 @@ fn a_sentence_says_how_a_program_names_the_code_that_it_makes() {
         of_php.len() == 2 && of_php.iter().all(|text| text.contains("opcache.jit_debug=272")),
         "{of_php:?}"
     );
+    assert!(sentences("/usr/bin/mono-sgen", &made)[0].contains("`mono --jitmap`"));
+    assert!(sentences("/usr/lib/erlang/erts-13.1.5/bin/beam.smp", &made)[0].contains("+JPperf true"));
     let of_another = sentences("/usr/lib/libnodejs.so", &made);
     assert!(of_another[0].contains("/tmp/perf-PID.map or a jitdump"), "{of_another:?}");
     assert!(sentences("/opt/jdk/lib/server/libjvm.so", &[0x40_00c8]).is_empty());

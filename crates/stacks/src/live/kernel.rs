@@ -14,7 +14,7 @@ use super::tables::{Ready, Tables};
 use crate::bytes::Bytes;
 use crate::code::switch::{Back, FramePointer, From, Switch};
 use crate::event::Event;
-use crate::files::FileId;
+use crate::files::{FileId, MappedFile};
 use crate::process::{Place, is_file};
 use crate::running::Running;
 use crate::session::{Former, Session, Stack};
@@ -228,15 +228,20 @@ impl InKernel {
 
     /// The executable memory of a process.
     fn ranges(&self, session: &Session, pid: u32, modules: &[Module<Bytes>]) -> Vec<Range> {
-        let of_file = |module: &Module<_>| Range {
-            start: module.range().start,
-            end: module.range().end,
-            bias: module.bias(),
-            file: module.id().0 as u32,
-            pid,
+        let follows = !self.describing.contains(&pid);
+        let of_file = |module: &Module<_>| {
+            let file = module.id().0 as u32;
+            let is_made = follows && session.files().get(FileId(file)).is_some_and(MappedFile::is_foreign);
+            Range {
+                start: module.range().start,
+                end: module.range().end,
+                bias: if is_made { 0 } else { module.bias() },
+                file: if is_made { Range::MADE } else { file },
+                pid,
+            }
         };
         let mut ranges: Vec<Range> = modules.iter().map(of_file).collect();
-        if !self.describing.contains(&pid) {
+        if follows {
             let made = session.made_code(pid).into_iter();
             ranges.extend(made.map(|made| Range {
                 start: made.start,

@@ -2,7 +2,7 @@
 
 use super::{CONTEXT_LEAST, Session, Stack, Waiting, note};
 use crate::files::{FileId, Files};
-use crate::made_code::agree_with_frame_pointer;
+use crate::made_code::has_no_frame_pointer;
 use crate::process::{Last, Place, Process};
 use crate::statistics::End;
 use crate::walk::{Frame, end_of_stack, ends_after_scheduling, is_plausible, switched};
@@ -71,17 +71,22 @@ impl Session {
             }
             let next_returns = frames.peek().is_some_and(|(_, returns)| *returns);
             // The table of this frame's file leads to the caller.
-            source = match place {
-                Place::File(file, own) => {
-                    self.files.table(file).map_or(Source::EhFrame, |table| table.source_at(own))
-                }
-                Place::Anonymous(pid, address) if next_returns => {
-                    if describes(&self.files, process, pid, address) {
-                        (described, is_wrong) = (Described::Yes, true);
-                        break;
-                    }
-                    Source::FramePointer
-                }
+            let table = match place {
+                Place::File(file, own) => self.files.table(file).map(|table| table.source_at(own)),
+                _ => None,
+            };
+            let maker = if table.is_none() { process.maker_at(inside, &self.files) } else { None };
+            if let Some(pid) = maker
+                && (next_returns || !returns)
+                && describes(&self.files, process, pid, (address, returns))
+            {
+                (described, is_wrong) = (Described::Yes, true);
+                break;
+            }
+            source = match (table, place) {
+                (Some(source), _) => source,
+                _ if maker.is_some() && next_returns => Source::FramePointer,
+                (None, Place::File(..)) if maker.is_none() => Source::EhFrame,
                 _ => Source::SignalContext,
             };
         }
@@ -132,17 +137,16 @@ impl Session {
     }
 }
 
-/// Whether a process says how code that it made is left, at an address before that to which a call returns,
-/// or its instructions say that a frame pointer is not the way.
+/// Whether a process says how code that it made is left, at an instruction or behind the call in front of
+/// one, or its instructions say that a frame pointer is not the way.
 #[cold]
-fn describes(files: &Files, process: &Process, pid: u32, address: u64) -> bool {
-    let is_listed = files.jit_dump(pid).is_some_and(|dump| dump.describes(address))
-        || files.jit_object(pid, process.unwinder().modules(), address).is_some();
+fn describes(files: &Files, process: &Process, pid: u32, (address, returns): (u64, bool)) -> bool {
+    let inside = address.wrapping_sub(returns.into());
+    let is_listed = files.jit_dump(pid).is_some_and(|dump| dump.describes(inside))
+        || files.jit_object(pid, process.unwinder().modules(), inside).is_some();
     let abi = process.unwinder().abi();
-    is_listed
-        || files
-            .rules_of_made_code(pid, address.wrapping_add(1), true)
-            .is_some_and(|rules| !agree_with_frame_pointer(abi, &rules))
+    let rules = || files.rules_of_made_code(pid, address, returns);
+    is_listed || rules().is_some_and(|rules| has_no_frame_pointer(abi, &rules, returns))
 }
 
 /// Whether a step from an address by the rows of the file that was there before is right.
