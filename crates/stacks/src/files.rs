@@ -29,7 +29,7 @@ use crate::symbols::Symbols;
 use crate::table::{Material, Table};
 use hashbrown::{Equivalent, HashMap};
 use sframe_format::abi::Register;
-use sframe_format::{Abi, FileRows, FrameAddress, Module, RegisterRule, Registers, Rules, UnwindError};
+use sframe_format::{Abi, FileRows, FrameAddress, Module, RegisterRule, Registers, UnwindError};
 use std::cell::{OnceCell, RefCell};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -551,10 +551,14 @@ impl Files {
         known.objects.as_mut()?.now_at(address)
     }
 
-    /// The rules of code that a process which runs has made, by its instructions alone
-    /// ([`MadeCode::rules_at`]). `None`: they do not tell, or something else describes such code.
+    /// Asks the code that a process which runs has made for what its instructions tell. `None`: its memory
+    /// cannot be read, or something else describes such code.
     #[cold]
-    pub(crate) fn rules_of_made_code(&self, pid: u32, address: u64, returns: bool) -> Option<Rules> {
+    pub(crate) fn ask_made_code<R>(
+        &self,
+        pid: u32,
+        ask: impl FnOnce(&mut MadeCode) -> Option<R>,
+    ) -> Option<R> {
         let mut all = self.jit_objects.borrow_mut();
         let known = all.entry(pid).or_default();
         // What a virtual machine does not know is gone by now.
@@ -562,7 +566,7 @@ impl Files {
             return None;
         }
         known.code.get_or_init(|| MadeCode::open(self.abi, pid));
-        known.code.get_mut()?.as_mut()?.rules_at(address, returns)
+        ask(known.code.get_mut()?.as_mut()?)
     }
 
     /// Whether a process that runs has a method at an address, which an interpreter is said to run.

@@ -11,7 +11,7 @@
 //! there, and whoever steps by its rules must see that they lead to code.
 
 use crate::code::functions::{Functions, Kind, Piece};
-use crate::code::{Area, Code, LONGEST_CALL, ends_with_call};
+use crate::code::{Area, Code, LONGEST_CALL, called_before, ends_with_call};
 use crate::process_memory::ProcessMemory;
 use hashbrown::HashMap;
 use sframe_format::{Abi, Frame, Location, RegisterRule, Rules};
@@ -64,19 +64,29 @@ impl MadeCode {
         rules
     }
 
-    /// The same. `None`: the memory cannot be read.
-    fn read(&self, address: u64, returns: bool) -> Option<Option<Rules>> {
-        let bytes = |address, size| self.memory.bytes(address, size);
-        // The pages before and behind may not be mapped.
+    /// Whether a call in front of an address leads directly to another one. At a function's first instruction,
+    /// the return address is where the call has put it.
+    pub fn calls(&self, returns_to: u64, function: u64) -> bool {
+        let before = self.before(returns_to);
+        before.is_some_and(|code| called_before(self.abi, returns_to, &code) == Some(function))
+    }
+
+    /// The code in front of an address: as much as a call may have. The page before may not be mapped.
+    fn before(&self, address: u64) -> Option<Vec<u8>> {
         let in_page = (address % PAGE) as usize;
-        if returns {
-            let before = |size| bytes(address.checked_sub(size as u64)?, size);
-            let before = before(LONGEST_CALL).or_else(|| before(in_page.min(LONGEST_CALL)))?;
-            if !ends_with_call(self.abi, &before) {
-                return Some(None);
-            }
+        let before = |size| self.memory.bytes(address.checked_sub(size as u64)?, size);
+        before(LONGEST_CALL).or_else(|| before(in_page.min(LONGEST_CALL)))
+    }
+
+    /// The rules, read again. `None`: the memory cannot be read.
+    fn read(&self, address: u64, returns: bool) -> Option<Option<Rules>> {
+        if returns && !ends_with_call(self.abi, &self.before(address)?) {
+            return Some(None);
         }
-        let code = bytes(address, MOST_CODE).or_else(|| bytes(address, PAGE as usize - in_page))?;
+        // The page behind may not be mapped.
+        let in_page = (PAGE - address % PAGE) as usize;
+        let bytes = |size| self.memory.bytes(address, size);
+        let code = bytes(MOST_CODE).or_else(|| bytes(in_page))?;
         let larger = |size: &usize| (*size < code.len()).then_some(size * MORE_CODE);
         let mut sizes = std::iter::successors(Some(FIRST_CODE), larger);
         Some(sizes.find_map(|size| rules_of(self.abi, address, code.get(..size).unwrap_or(&code))))
@@ -173,6 +183,11 @@ mod tests {
             assert_eq!(made.rules_at(8, true), None);
             assert_eq!(made.rules_at(u64::MAX, false), None);
         }
+        // call +16.
+        code[20..25].copy_from_slice(&[0xe8, 16, 0, 0, 0]);
+        std::hint::black_box(&code);
+        assert!(made.calls(start + 25, start + 41) && !made.calls(start + 25, start + 40));
+        assert!(!made.calls(start + 9, start + 9) && !made.calls(8, 8) && !made.calls(0, 0));
     }
 
     #[test]

@@ -307,7 +307,23 @@ fn caller_of_made(
     } else {
         caller_of_jit(within, (pid, at), registers, read)
             .or_else(|| caller_by_instructions(within, (pid, at), registers, read))
+            .or_else(|| caller_of_entry(within, (pid, at), registers, read))
     }
+}
+
+/// The caller of code that runs its first instruction: the call in front of the return address leads there.
+/// Nothing else tells of stubs that jump to another function.
+fn caller_of_entry(
+    (process, files): (&Process, &Files),
+    (pid, at): (u32, FrameAddress),
+    registers: &mut Registers,
+    read: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Option<(FrameAddress, Source)> {
+    let top = read(registers.sp).ok().filter(|_| process.unwinder().abi() == Abi::Amd64)?;
+    let is_entry = files.ask_made_code(pid, |code| code.calls(top, at.address()).then_some(()));
+    is_entry?;
+    registers.sp = registers.sp.wrapping_add(size_of::<u64>() as u64);
+    Some((FrameAddress::ReturnAddress(top), Source::Instructions))
 }
 
 /// The caller of code that nothing describes, by what its instructions do to the stack.
@@ -318,7 +334,7 @@ fn caller_by_instructions(
     read: &mut impl FnMut(u64) -> Result<u64, ()>,
 ) -> Option<(FrameAddress, Source)> {
     let topmost = matches!(at, FrameAddress::InstructionPointer(_));
-    let rules = files.rules_of_made_code(pid, at.address(), !topmost)?;
+    let rules = files.ask_made_code(pid, |code| code.rules_at(at.address(), !topmost))?;
     let before = *registers;
     let abi = process.unwinder().abi();
     let caller = step_by_rules(abi, &rules, topmost, false, registers, read).ok().flatten();

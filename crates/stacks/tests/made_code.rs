@@ -105,6 +105,27 @@ fn code_with_a_frame_pointer_is_left_by_it() {
     assert_eq!(callers(inside, &frame, STACK + 32, true)[0], (IN_WORK, Some(FramePointer)));
 }
 
+/// Stubs of .NET jump to the function that a call is meant for. The word on the stack may be any other's
+/// return address unless the call leads to the stub.
+#[test]
+fn the_first_instruction_has_the_return_address_on_top_of_the_stack() {
+    // call +11; add $8,%rsp; ret; traps; jmp *%rax.
+    static STUB: [u8; 64] =
+        code([0xe8, 11, 0, 0, 0, 0x48, 0x83, 0xc4, 8, 0xc3, 0, 0, 0, 0, 0, 0, 0xff, 0xe0]);
+    let start = STUB.as_ptr() as u64;
+    let frames = |ip: u64| {
+        let (pid, mut writer) = (std::process::id(), Writer::default());
+        let (address, length) = pages(start);
+        writer.mmap(pid, (0x40_0000, 0x1000, 0), &fixture("tests/fixtures/undescribed"), 2);
+        writer.mmap(pid, (address, length, 0), "//anon", 3);
+        writer.sample(pid, 10, [STACK, 0, ip], &[], &words(&[start + 5, 0, IN_WORK, 1, 2, 3, IN_START, 0]));
+        let found = unwind(writer.file(), here(true)).frames(0);
+        found.into_iter().map(|(address, _)| address).collect::<Vec<u64>>()
+    };
+    assert_eq!(frames(start + 16), [start + 16, start + 5, IN_WORK, IN_START]);
+    assert_eq!(frames(start + 18), [start + 18]);
+}
+
 /// Images of Lisp, assemblies of .NET: only the program knows what is in them.
 #[test]
 fn code_in_a_file_of_another_format_is_left_as_code_that_was_made() {

@@ -128,5 +128,20 @@ pub fn ends_with_call(abi: Abi, code: &[u8]) -> bool {
     }
 }
 
+/// The function that is called by the instruction in front of an address, if the address of the function is
+/// part of the instruction, and if a call leaves its return address on top of the stack. `code` is what is in
+/// front.
+pub fn called_before(abi: Abi, address: u64, code: &[u8]) -> Option<u64> {
+    use machine::Machine;
+    /// The bytes of a direct call.
+    const LENGTH: usize = 5;
+    let call = code.last_chunk::<LENGTH>().filter(|_| abi == Abi::Amd64)?;
+    let step = amd64::Amd64::step(call, address.wrapping_sub(LENGTH as u64), &mut Vec::new());
+    match step.flow {
+        machine::Flow::Call(target) if step.length == LENGTH => target,
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -145,7 +145,7 @@ fn describes(files: &Files, process: &Process, pid: u32, (address, returns): (u6
     let is_listed = files.jit_dump(pid).is_some_and(|dump| dump.describes(inside))
         || files.jit_object(pid, process.unwinder().modules(), inside).is_some();
     let abi = process.unwinder().abi();
-    let rules = || files.rules_of_made_code(pid, address, returns);
+    let rules = || files.ask_made_code(pid, |code| code.rules_at(address, returns));
     is_listed || rules().is_some_and(|rules| has_no_frame_pointer(abi, &rules, returns))
 }
 
