@@ -64,8 +64,8 @@ impl MadeCode {
         rules
     }
 
-    /// Whether a call in front of an address leads directly to another one. At a function's first instruction,
-    /// the return address is where the call has put it.
+    /// Whether a call in front of an address leads directly to another one. At a function's first
+    /// instruction, the return address is where the call has put it.
     pub fn calls(&self, returns_to: u64, function: u64) -> bool {
         let before = self.before(returns_to);
         before.is_some_and(|code| called_before(self.abi, returns_to, &code) == Some(function))
