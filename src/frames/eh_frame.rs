@@ -145,11 +145,18 @@ impl<'a, E: ByteOrder> FileFrames<'a, E> {
 
     /// The section that holds the CIE of this row.
     pub fn section_of_cie(&self, row: u32) -> &FrameSection<'a, E> {
+        if let [only] = &self.sections[..] {
+            return only;
+        }
         &self.sections[self.sections.partition_point(|section| section.cies.end <= row)]
     }
 
     /// The section that holds the FDE of this row.
     pub fn section_of_fde(&self, row: u32) -> &FrameSection<'a, E> {
+        // Objects mostly have one.
+        if let [only] = &self.sections[..] {
+            return only;
+        }
         &self.sections[self.sections.partition_point(|section| section.fdes.end <= row)]
     }
 

@@ -1,10 +1,13 @@
 //! Whether an unwind table says what the FDEs say that are to leave `.eh_frame` for it.
 //!
-//! Each shape was encoded from the rows of an FDE. These rows are kept until the table of all shapes is
-//! written and decoded again, and then held against it: every register in every row. That is done for one FDE
-//! of each shape, and for others until each different run of rows was compared. So it holds for all FDEs: if
-//! two of one shape said different things, their runs would differ somewhere, and both were found to say what
-//! the rules of that place say.
+//! Each shape was encoded from the rows of an FDE. These rows are kept until the shapes are written and
+//! decoded again, and then held against them: every register in every row. That is done for one FDE of each
+//! shape, and for others until each different run of rows was compared. So it holds for all FDEs: if two of
+//! one shape said different things, their runs would differ somewhere, and both were found to say what the
+//! rules of that place say.
+//!
+//! Shapes lie at the same places in every table, and most functions are one shape, so that one is decoded
+//! where it lies. The others are looked up in a table that is made of them.
 
 use parallel::{IntoParallel, ParallelSlice};
 use sframe_format::CompactTable;
@@ -67,6 +70,11 @@ impl Met {
 }
 
 impl EncodedRuns {
+    /// Without functions, with room for so many.
+    pub fn with_capacity(functions: usize) -> Self {
+        Self { functions: Vec::with_capacity(functions), ..Self::default() }
+    }
+
     /// Notes a function that was added, unless its shape and all of its runs are known. Numbers of shapes
     /// ascend by one.
     pub fn note(&mut self, Added { shape, has_known_runs }: Added, function: &RunFunction) {
@@ -145,12 +153,36 @@ impl Evidence {
 
     /// The shapes that do not say what an FDE says: each is decoded again and compared.
     pub fn wrong_shapes(&self, shapes: &WholeShapes) -> BTreeSet<ShapeId> {
+        // Shapes are the same in every table.
+        let bytes = shapes.to_bytes(0, &[], &[]).unwrap_or_default();
+        let decoded = CompactTable::parse(&bytes[..], 0).ok();
+        let comparison = decoded.as_ref().and_then(|table| Comparison::new(table).ok().flatten());
         let job = self.functions.len().div_ceil(rayon_core::current_num_threads()).max(FUNCTIONS);
-        let wrong = self.functions.par_chunks(job).flat_map_iter(|some| self.wrong_of(shapes, some));
+        let wrong = self.functions.par_chunks(job).flat_map_iter(|some| {
+            let rest = self.not_proven(shapes, comparison.as_ref(), some);
+            if rest.is_empty() { Vec::new() } else { self.wrong_of(shapes, &rest) }
+        });
         wrong.collect().into_iter().collect()
     }
 
-    /// The wrong ones among the shapes of some functions.
+    /// The functions whose shapes do not consist of their runs, or of more than one piece.
+    fn not_proven(
+        &self,
+        shapes: &WholeShapes,
+        comparison: Option<&Comparison<'_>>,
+        some: &[Compared],
+    ) -> Vec<Compared> {
+        let Some(comparison) = comparison else { return some.to_vec() };
+        let mut known = Known::default();
+        let mut is_proven = |compared: &Compared| {
+            let Some(place) = shapes.place_of(compared.shape) else { return false };
+            let (function, lists, agreed) = known.read(&self.parts, compared);
+            comparison.shape_says_same(place, function, lists, agreed).unwrap_or(false)
+        };
+        some.iter().filter(|compared| !is_proven(compared)).copied().collect()
+    }
+
+    /// The wrong ones among the shapes of some functions, of which a table is made.
     fn wrong_of(&self, shapes: &WholeShapes, some: &[Compared]) -> Vec<ShapeId> {
         // They lie behind one another.
         let mut at = 0;
@@ -176,18 +208,39 @@ impl Evidence {
         some: &[Compared],
         placed: &[PlacedFunction],
     ) -> Vec<ShapeId> {
-        let mut function = RunFunction::default();
-        let (mut of_part, mut agreed) = (0, AgreedRuns::default());
+        let mut known = Known::default();
         let mut says_same = |compared: &Compared, address| {
-            if compared.part != of_part {
-                (of_part, agreed) = (compared.part, AgreedRuns::default());
-            }
-            let Part { encoded, runs, rows } = &self.parts[compared.part as usize];
-            encoded.read(&encoded.functions[compared.place as usize], &mut function);
-            comparison.says_same_runs(address, &function, (runs, rows), &mut agreed).unwrap_or(false)
+            let (function, lists, agreed) = known.read(&self.parts, compared);
+            comparison.says_same_runs(address, function, lists, agreed).unwrap_or(false)
         };
         let pairs = some.iter().zip(placed);
         pairs.filter(|(one, at)| !says_same(one, at.address)).map(|(one, _)| one.shape).collect()
+    }
+}
+
+/// What a job knows that compares functions with one table.
+#[derive(Default)]
+struct Known {
+    /// The part of the last function, and what was found to be the same there.
+    part: u32,
+    agreed: AgreedRuns,
+    function: RunFunction,
+}
+
+impl Known {
+    /// A function, the runs and rows of its part, and what was found to be the same there.
+    fn read<'k>(
+        &'k mut self,
+        parts: &'k [Part],
+        compared: &Compared,
+    ) -> (&'k RunFunction, (&'k CfiRuns, &'k CfiRows), &'k mut AgreedRuns) {
+        let Self { part, agreed, function } = self;
+        if compared.part != *part {
+            (*part, *agreed) = (compared.part, AgreedRuns::default());
+        }
+        let Part { encoded, runs, rows } = &parts[compared.part as usize];
+        encoded.read(&encoded.functions[compared.place as usize], function);
+        (function, (runs, rows), agreed)
     }
 }
 

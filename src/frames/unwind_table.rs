@@ -7,7 +7,7 @@
 //! Addresses come later (`synth::unwind_table`): of code and of language-specific data by the FDE's
 //! relocations, of personality routines by the CIE's.
 
-use super::eh_frame::{Fde, FileFrames, FrameSection, Frames, is_live};
+use super::eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames, is_live};
 use super::unwind_check::{EncodedRuns, Evidence, Part};
 use crate::arch::Target;
 use crate::arch::relocation::{RelocBase, RelocExpr};
@@ -20,8 +20,9 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use parallel::{IntoParallel, ParallelSlice};
 use sframe_format::cfi::RunFunction;
-use sframe_format::compact::{self, Builder, Collected, Joined, MAX_PERSONALITIES, ShapeId, WholeShapes};
-use sframe_format::derive::{CfiHead, CfiReader, CfiReason, CfiStates, Pointer};
+use sframe_format::compact::{self, Builder, Joined, MAX_PERSONALITIES, ShapeId, WholeShapes};
+use sframe_format::derive::{CfiHead, CfiReader, CfiReason, CfiStates, Pointer, UnknownFde};
+use sframe_format::write::Inexpressible;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -184,18 +185,41 @@ impl UnwindTable {
     ) -> impl Iterator<Item = (u32, &'r [Rela<E>])> {
         let replaced = self.replaced_of(file);
         let mut seen: Vec<u32> = replaced.iter().map(|function| function.cie).collect();
+        seen.dedup();
         seen.sort_unstable();
         seen.dedup();
         let cies = seen.into_iter().map(move |row| {
             let section = frames.section_of_cie(row);
             (section.index, section.relocations_of_cie(&frames.cies[row as usize]))
         });
-        let fdes = replaced.iter().map(move |function| {
-            let section = frames.section_of_fde(function.fde);
-            (section.index, section.relocations_of_fde(&frames.fdes[function.fde as usize]))
+        let mut rest = replaced;
+        let fdes = std::iter::from_fn(move || {
+            let section = frames.section_of_fde(rest.first()?.fde);
+            Some((section.index, next_relocations(frames, section, &mut rest)))
         });
         cies.chain(fdes)
     }
+}
+
+/// Takes the first functions of an object that have relocations behind one another, and returns these.
+fn next_relocations<'r, E: ByteOrder>(
+    frames: &FileFrames<'_, E>,
+    section: &'r FrameSection<'_, E>,
+    functions: &mut &[TabledFunction],
+) -> &'r [Rela<E>] {
+    let mut range: Option<Range<u32>> = None;
+    while let [function, others @ ..] = *functions
+        && function.fde < section.fdes.end
+    {
+        let fde = &frames.fdes[function.fde as usize];
+        if range.as_ref().is_some_and(|range| range.end != fde.first_relocation) {
+            break;
+        }
+        range = Some(range.map_or(fde.first_relocation, |range| range.start)..fde.end_relocation);
+        *functions = others;
+    }
+    let range = range.unwrap_or_default();
+    &section.relocations[range.start as usize..range.end as usize]
 }
 
 /// What a thread knows of the FDEs that it has read. The more it has read, the less is new to it.
@@ -207,14 +231,16 @@ struct Reader<'a> {
     /// What became shapes.
     encoded: EncodedRuns,
     personalities: Personalities,
+    /// The functions that were read, with its own numbers of shapes and personality routines.
+    functions: Vec<TabledFunction>,
 }
 
-/// The functions of some objects, in their order. Shapes and personality routines have the numbers that the
-/// reader of a thread gave.
+/// The functions of some objects, in their order: those of each object are neighbours in
+/// [`Reader::functions`].
 #[derive(Default)]
 struct Piece {
     thread: usize,
-    functions: Vec<TabledFunction>,
+    functions: Vec<Range<u32>>,
     kept: Vec<(Stays, FileId, u32)>,
 }
 
@@ -223,6 +249,8 @@ struct Piece {
 struct Personalities {
     list: Vec<(PersonalityKey, PersonalityOf)>,
     numbers: HashMap<PersonalityKey, u32, FixedState>,
+    /// The last CIE, and the number of its routine.
+    last: Option<((FileId, u32), u32)>,
 }
 
 /// Symbol, addend, whether it is that of a pointer.
@@ -230,25 +258,47 @@ type PersonalityKey = (SymbolId, i64, bool);
 
 impl Personalities {
     fn number(&mut self, key: PersonalityKey, of: PersonalityOf) -> u32 {
-        let Self { list, numbers } = self;
+        let Self { list, numbers, .. } = self;
         *numbers.entry(key).or_insert_with(|| {
             list.push((key, of));
             list.len() as u32 - 1
         })
     }
 
-    /// Numbers the routines of a piece's functions, in the order of these. Returns the numbers by those that
-    /// the reader gave, which has this list.
-    fn of_piece(&mut self, piece: &Piece, routines: &[(PersonalityKey, PersonalityOf)]) -> Vec<u32> {
-        let mut number_of = vec![u32::MAX; routines.len()];
-        for own in piece.functions.iter().filter_map(|function| function.personality) {
+    /// Numbers the routines of functions, in the order of these. `number_of` are the numbers by those that
+    /// the functions have, which are places in a list.
+    fn number_all(
+        &mut self,
+        functions: &[TabledFunction],
+        routines: &[(PersonalityKey, PersonalityOf)],
+        number_of: &mut [u32],
+    ) {
+        for own in functions.iter().filter_map(|function| function.personality) {
             let number = &mut number_of[own as usize];
             if *number == u32::MAX {
                 let (key, of) = routines[own as usize];
                 *number = self.number(key, of);
             }
         }
-        number_of
+    }
+}
+
+impl Piece {
+    /// Adds the functions of an object, which are these of the reader's.
+    fn add(&mut self, functions: Range<u32>) {
+        match self.functions.last_mut().filter(|last| last.end == functions.start) {
+            Some(last) => last.end = functions.end,
+            None => self.functions.push(functions),
+        }
+    }
+
+    /// Its functions. `of_threads` are those of all readers.
+    fn functions<'f>(
+        &self,
+        of_threads: &'f [Vec<TabledFunction>],
+    ) -> impl Iterator<Item = &'f [TabledFunction]> {
+        let all = of_threads.get(self.thread).map_or(&[][..], Vec::as_slice);
+        self.functions.iter().map(|range| &all[range.start as usize..range.end as usize])
     }
 }
 
@@ -260,7 +310,9 @@ pub fn choose<T: Target>(
     frames: &Frames<'_, T::E>,
     replaces: bool,
 ) -> Option<UnwindTable> {
-    let readers = (0..rayon_core::current_num_threads()).map(|_| Mutex::new(Reader::new::<T>()));
+    let threads = rayon_core::current_num_threads();
+    let fdes: usize = frames.files.iter().map(|file| file.fdes.len()).sum();
+    let readers = (0..threads).map(|_| Mutex::new(Reader::new::<T>(fdes / threads)));
     let readers: Vec<Mutex<Reader<'_>>> = readers.collect();
     let files: Vec<(usize, &FileFrames<'_, T::E>)> = frames.files.iter().enumerate().collect();
     let pieces =
@@ -272,10 +324,9 @@ pub fn choose<T: Target>(
         });
     let readers =
         readers.into_iter().map(|reader| reader.into_inner().unwrap_or_else(PoisonError::into_inner));
-    let (mut all, mut evidence) = join(readers.collect(), pieces)?;
-    let fitting = all.collected.fit();
-    let All { collected, functions, mut personalities, kept } = all;
-    let Ok(shapes) = WholeShapes::new(collected) else {
+    let All { shapes, fitting, functions, mut personalities, kept, mut evidence } =
+        join(readers.collect(), pieces)?;
+    let Ok(shapes) = shapes else {
         link.sink.report(too_many_ways());
         return None;
     };
@@ -310,41 +361,71 @@ pub fn choose<T: Target>(
 
 /// The functions of all objects.
 struct All {
-    collected: Collected,
+    /// Their shapes, or there are too many different ones.
+    shapes: Result<WholeShapes, Inexpressible>,
+    /// The numbers of their shapes in `shapes`, if not all have room ([`compact::Collected::fit`]).
+    fitting: Option<Vec<Option<ShapeId>>>,
     functions: Vec<TabledFunction>,
     personalities: Vec<PersonalityOf>,
     kept: Vec<(Stays, FileId, u32)>,
+    /// What the shapes are held against.
+    evidence: Evidence,
 }
 
 /// Joins the pieces to one, and the rows of all readers to what the table is held against.
-fn join(readers: Vec<Reader<'_>>, mut pieces: Vec<Piece>) -> Option<(All, Evidence)> {
+fn join(readers: Vec<Reader<'_>>, pieces: Vec<Piece>) -> Option<All> {
     // What only served reading is much memory, so all threads give it back.
     let readers = readers.into_par_iter().map(Reader::done).collect();
-    let (mut builders, mut parts, mut routines) = (Vec::new(), Vec::new(), Vec::new());
-    for Done { builder, part, personalities } in readers {
+    let (mut builders, mut parts, mut routines, mut of_threads) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for Done { builder, part, personalities, functions } in readers {
         builders.push(builder);
         parts.push(part);
         routines.push(personalities);
+        of_threads.push(functions);
     }
-    let uses =
-        pieces.iter().flat_map(|piece| piece.functions.iter().map(|function| (piece.thread, function.shape)));
-    let Joined { collected, numbers, origins } = compact::join(&builders, uses, &AllThreads)?;
+    let uses = pieces.iter().flat_map(|piece| {
+        let functions = piece.functions(&of_threads).flatten();
+        functions.map(|function| (piece.thread, function.shape))
+    });
+    let Joined { mut collected, numbers, origins } = compact::join(&builders, uses, &AllThreads)?;
+    let ((fitting, shapes), ((functions, personalities), evidence)) = parallel::join(
+        || (collected.fit(), WholeShapes::new(collected)),
+        || {
+            let functions = join_functions(of_threads, &pieces, &numbers, &routines);
+            (functions, Evidence::new(parts, &numbers, &origins))
+        },
+    );
+    let kept = pieces.into_iter().flat_map(|piece| piece.kept).collect();
+    Some(All { shapes, fitting, functions, personalities, kept, evidence })
+}
+
+/// Joins the functions of all threads in the order of the pieces, and gives them common numbers. `numbers`
+/// are those of shapes.
+fn join_functions(
+    mut of_threads: Vec<Vec<TabledFunction>>,
+    pieces: &[Piece],
+    numbers: &[Vec<ShapeId>],
+    routines: &[Vec<(PersonalityKey, PersonalityOf)>],
+) -> (Vec<TabledFunction>, Vec<PersonalityOf>) {
     let mut personalities = Personalities::default();
-    let number_of: Vec<Vec<u32>> =
-        pieces.iter().map(|piece| personalities.of_piece(piece, &routines[piece.thread])).collect();
-    pieces.par_iter_mut().zip(&number_of).for_each(|(piece, number_of)| {
-        for function in &mut piece.functions {
-            function.shape = numbers[piece.thread][function.shape.0 as usize];
-            function.personality = function.personality.map(|number| number_of[number as usize]);
+    let mut number_of: Vec<Vec<u32>> = routines.iter().map(|list| vec![u32::MAX; list.len()]).collect();
+    for piece in pieces {
+        let (routines, number_of) = (&routines[piece.thread], &mut number_of[piece.thread]);
+        let functions = piece.functions(&of_threads);
+        functions.for_each(|functions| personalities.number_all(functions, routines, number_of));
+    }
+    of_threads.par_iter_mut().enumerate().for_each(|(thread, functions)| {
+        for function in functions {
+            function.shape = numbers[thread][function.shape.0 as usize];
+            function.personality = function.personality.map(|number| number_of[thread][number as usize]);
         }
     });
-    let tables: Vec<&[TabledFunction]> = pieces.iter().map(|piece| piece.functions.as_slice()).collect();
+    let tables: Vec<&[TabledFunction]> =
+        pieces.iter().flat_map(|piece| piece.functions(&of_threads)).collect();
     let any = tables.iter().find_map(|table| table.first()).copied();
     let functions = any.map_or_else(Vec::new, |any| rows::joined(&tables, 0, any));
-    let kept = pieces.into_iter().flat_map(|piece| piece.kept).collect();
-    let personalities = personalities.list.into_iter().map(|(_, of)| of).collect();
-    let evidence = Evidence::new(parts, &numbers, &origins);
-    Some((All { collected, functions, personalities, kept }, evidence))
+    (functions, personalities.list.into_iter().map(|(_, of)| of).collect())
 }
 
 fn too_many_ways() -> Diagnostic {
@@ -393,23 +474,30 @@ struct Done {
     builder: Builder,
     part: Part,
     personalities: Vec<(PersonalityKey, PersonalityOf)>,
+    functions: Vec<TabledFunction>,
 }
 
 impl<'a> Reader<'a> {
-    fn new<T: Target>() -> Self {
+    /// A reader of so many FDEs, as far as can be foreseen.
+    fn new<T: Target>(fdes: usize) -> Self {
+        let (mut builder, mut states) = (Builder::whole(T::SFRAME_ABI), CfiStates::new(T::SFRAME_ABI));
+        // About half of them are of code that has another copy, or are equal to another one.
+        builder.reserve_shapes(fdes / 2);
+        states.reserve(fdes / 2);
         Self {
-            builder: Builder::whole(T::SFRAME_ABI),
-            states: CfiStates::new(T::SFRAME_ABI),
+            builder,
+            states,
             function: RunFunction::default(),
-            encoded: EncodedRuns::default(),
+            encoded: EncodedRuns::with_capacity(fdes / 2),
             personalities: Personalities::default(),
+            functions: Vec::with_capacity(fdes),
         }
     }
 
     fn done(self) -> Done {
-        let Self { builder, mut states, encoded, personalities, .. } = self;
+        let Self { builder, mut states, encoded, personalities, functions, .. } = self;
         let (rows, runs) = states.take();
-        Done { builder, part: Part { encoded, runs, rows }, personalities: personalities.list }
+        Done { builder, part: Part { encoded, runs, rows }, personalities: personalities.list, functions }
     }
 
     /// Adds the functions of an object to a piece.
@@ -421,6 +509,7 @@ impl<'a> Reader<'a> {
         frames: &FileFrames<'a, T::E>,
         piece: &mut Piece,
     ) {
+        let first = self.functions.len() as u32;
         for section in &frames.sections {
             let mut reader = CfiReader::new(T::SFRAME_ABI, section.bytes, 0);
             for row in section.fdes.clone() {
@@ -430,11 +519,12 @@ impl<'a> Reader<'a> {
                     continue;
                 }
                 match self.read(link, (file, row), (frames, section), fde, &mut reader) {
-                    Ok(function) => piece.functions.push(function),
+                    Ok(function) => self.functions.push(function),
                     Err(reason) => piece.kept.push((reason, file, row)),
                 }
             }
         }
+        piece.add(first..self.functions.len() as u32);
     }
 
     /// The function of an FDE, which is the row `row` of a file.
@@ -457,43 +547,62 @@ impl<'a> Reader<'a> {
         }
         let has_lsda = expect_pointers(link, section, section.relocations_of_fde(fde), &head);
         let rows_for_lsda = *has_lsda.as_ref().unwrap_or(&true);
-        self.states.read_runs(&head, rows_for_lsda, &mut self.function).map_err(Stays::Says)?;
+        let known = self.states.recall(&head, rows_for_lsda).map_err(Stays::Says)?;
+        if known.is_err() {
+            self.states.read_runs(&head, rows_for_lsda, &mut self.function).map_err(Stays::Says)?;
+        }
         has_lsda?;
         let cie = &frames.cies[fde.cie as usize];
         if cie.end_relocation - cie.first_relocation != u32::from(head.personality().is_some()) {
             return Err(Stays::Relocations);
         }
         let personality = match head.personality() {
-            Some(pointer) => Some(self.personality(link, file, section, fde, &pointer)?),
+            Some(pointer) => Some(self.personality(link, file, section, (fde.cie, cie), &pointer)?),
             None => None,
         };
-        let Self { states, function, builder, encoded, .. } = self;
-        let added = builder.add_runs(function, states.runs(), states.rows()).map_err(|_| Stays::NoForm)?;
-        encoded.note(added, function);
-        let shape = added.shape;
+        let shape = match known {
+            Ok(number) => ShapeId(number),
+            Err(unknown) => self.encode(unknown)?,
+        };
         let size = u32::try_from(head.size()).map_err(|_| Stays::Says(CfiReason::Size))?;
         let instructions = head.instructions_size() as u32;
         Ok(TabledFunction { file, fde: row, cie: fde.cie, shape, personality, size, instructions })
     }
 
+    /// Encodes the function of an FDE that was read for the first time.
+    fn encode(&mut self, fde: UnknownFde<'a>) -> Result<ShapeId, Stays> {
+        let Self { states, function, builder, encoded, .. } = self;
+        let added = builder.add_runs(function, states.runs(), states.rows()).map_err(|_| Stays::NoForm)?;
+        encoded.note(added, function);
+        states.remember(fde, added.shape.0);
+        Ok(added.shape)
+    }
+
+    /// The number of the routine to which the pointer in a CIE leads. It is the CIE's only relocation.
     fn personality<T: Target>(
         &mut self,
         link: &Resolved<'_, T>,
         file: FileId,
         section: &FrameSection<'_, T::E>,
-        fde: &Fde,
+        (row, cie): (u32, &Cie),
         pointer: &Pointer,
     ) -> Result<u32, Stays> {
-        let frames = &section.relocations;
-        let at = frames.partition_point(|relocation| relocation.r_offset.get() < pointer.offset as u64);
-        let relocation =
-            frames.get(at).filter(|relocation| relocation.r_offset.get() == pointer.offset as u64);
+        // FDEs of one CIE follow each other.
+        if let Some((last, number)) = self.personalities.last
+            && last == (file, row)
+        {
+            return Ok(number);
+        }
+        let relocation = section.relocations_of_cie(cie).first();
+        let relocation = relocation.filter(|relocation| relocation.r_offset.get() == pointer.offset as u64);
         let relocation = relocation.filter(|relocation| is_fixed(link, pointer, relocation));
         let relocation = relocation.ok_or(Stays::Relocations)?;
         let indirect = pointer.encoding.is_indirect();
         let symbol = link.objects[file.index()].symbol_id(relocation.symbol());
         let key = (symbol, relocation.r_addend.get(), indirect);
-        Ok(self.personalities.number(key, PersonalityOf { file, cie: fde.cie, indirect }))
+        let number = self.personalities.number(key, PersonalityOf { file, cie: row, indirect });
+        self.personalities.last = Some(((file, row), number));
+        Ok(number)
     }
 }
 

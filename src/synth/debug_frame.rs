@@ -170,14 +170,14 @@ struct UsedCies {
 
 impl UsedCies {
     fn new(table: &UnwindTable, file: FileId) -> Self {
-        let functions = table.rows_of(file);
-        let fdes_size = table.functions[functions.clone()].iter().map(fde_size).sum();
+        let rows = table.rows_of(file);
+        let (mut fdes_size, mut last) = (0, None);
         let mut cies: Vec<(u32, usize)> = Vec::new();
-        for place in functions {
-            let cie = table.functions[place].cie;
+        for (place, function) in rows.clone().zip(&table.functions[rows]) {
+            fdes_size += fde_size(function);
             // FDEs of one CIE follow each other.
-            if cies.last().is_none_or(|&(last, _)| last != cie) {
-                cies.push((cie, place));
+            if last.replace(function.cie) != Some(function.cie) {
+                cies.push((function.cie, place));
             }
         }
         cies.sort_unstable();
@@ -268,8 +268,12 @@ fn write_fde<T: Target>(
     write_instructions(&section.bytes[end - function.instructions as usize..end], rest);
 }
 
+/// Writes instructions into their room, and zeros into the less than eight bytes behind them.
 fn write_instructions(instructions: &[u8], room: &mut [u8]) {
-    let (room, padding) = room.split_at_mut(instructions.len());
-    room.copy_from_slice(instructions);
-    padding.fill(0);
+    // The last word at once: to fill its end would take longer than all of the rest.
+    match room.last_chunk_mut::<{ WORD as usize }>() {
+        Some(last) => *last = [0; WORD as usize],
+        None => room.fill(0),
+    }
+    room[..instructions.len()].copy_from_slice(instructions);
 }

@@ -118,13 +118,17 @@ fn encode<T: Target>(
         .par_iter()
         .map(|function| code_address(link, function.file, relocations_of(link, function)).unwrap_or(NOWHERE));
     let addresses: Vec<u64> = addresses.collect();
+    let data = table.functions.par_iter().map(|function| data_of(link, function));
+    let data: Vec<Option<u64>> = data.collect();
     let order = order(&addresses);
-    let placed =
-        order.par_iter().map(|&at| place(link, addresses[at as usize], &table.functions[at as usize]));
-    let placed: Vec<PlacedFunction> = placed.collect();
     let personalities: Vec<Personality> =
         table.personalities.iter().map(|personality| routine(link, personality)).collect();
-    let bytes = table.shapes.to_bytes(address, &personalities, &placed)?;
+    let bytes = table.shapes.to_bytes_of(address, &personalities, order.len(), |place| {
+        let at = order[place] as usize;
+        let TabledFunction { shape, personality, .. } = table.functions[at];
+        let handler = personality.map(|personality| PlacedHandler { personality, lsda: data[at] });
+        PlacedFunction { address: addresses[at], shape, handler }
+    })?;
     Ok(Encoded { address, bytes: Arc::new(bytes), code: Arc::new(addresses) })
 }
 
@@ -158,18 +162,14 @@ fn relocations_of<'r, T: Target>(link: &'r Located<'_, T>, function: &TabledFunc
     frames.section_of_fde(function.fde).relocations_of_fde(&frames.fdes[function.fde as usize])
 }
 
-/// A function at its address.
-fn place<T: Target>(link: &Located<'_, T>, address: u64, function: &TabledFunction) -> PlacedFunction {
-    let handler = function.personality.map(|personality| {
-        // The first relocation is that of the code.
-        let lsda = relocations_of(link, function).get(1).map(|relocation| {
-            let object = &link.objects[function.file.index()];
-            let index = relocation.symbol();
-            target(link, object, index, object.symbol_id(index), relocation.r_addend.get())
-        });
-        PlacedHandler { personality, lsda }
-    });
-    PlacedFunction { address, shape: function.shape, handler }
+/// The address of a function's language-specific data, if it has a handler.
+fn data_of<T: Target>(link: &Located<'_, T>, function: &TabledFunction) -> Option<u64> {
+    function.personality?;
+    // The first relocation is that of the code.
+    let relocation = relocations_of(link, function).get(1)?;
+    let object = &link.objects[function.file.index()];
+    let index = relocation.symbol();
+    Some(target(link, object, index, object.symbol_id(index), relocation.r_addend.get()))
 }
 
 /// The address of a personality routine, or of a pointer to it.

@@ -101,6 +101,13 @@ impl Builder {
         self.runs.reserve(functions / 2, 2);
     }
 
+    /// Makes room for so many more different functions of few different runs.
+    pub fn reserve_shapes(&mut self, functions: usize) {
+        self.functions.reserve(functions);
+        // The usual number of words: two or three runs.
+        self.shapes.reserve(functions, 6);
+    }
+
     /// Adds a function. If it has no rows, its bytes are covered, but look-ups in it find no row.
     ///
     /// # Errors

@@ -166,6 +166,13 @@ const LSDA: &str = "language-specific data";
 #[derive(Clone, Debug)]
 pub struct WholeShapes(Shapes);
 
+/// An entry whose function has a handler.
+struct Owner {
+    entry: u32,
+    personality: u32,
+    lsda: Option<u64>,
+}
+
 /// The parts about handlers.
 #[derive(Default)]
 struct Handlers {
@@ -204,6 +211,13 @@ impl WholeShapes {
         self.0.header(pages, u32::try_from(entries).unwrap_or(u32::MAX), whole).needed()
     }
 
+    /// Where the shape of a function lies among the shapes of every table, if the function is one piece.
+    pub fn place_of(&self, function: ShapeId) -> Option<u32> {
+        let known = ((function.0 as usize) < self.0.functions.len()).then_some(function.0)?;
+        let shape = self.0.functions.piece(known)?;
+        Some(self.0.places[shape as usize])
+    }
+
     /// The table of functions at these addresses, which must ascend, for a section at `address`. The
     /// functions name their personality routines by their places in `personalities`.
     ///
@@ -216,15 +230,37 @@ impl WholeShapes {
         personalities: &[Personality],
         functions: &[PlacedFunction],
     ) -> Result<Vec<u8>, Error> {
-        let (mut first, mut continued, mut owners) = (0, Vec::new(), Vec::new());
-        let place = |function: &PlacedFunction| (function.address, function.shape);
-        let entries = self.0.entries_at(functions, place, |function, entry, continues| {
+        self.to_bytes_of(address, personalities, functions.len(), |place| functions[place])
+    }
+
+    /// The same, of so many functions, each of which `function` makes as often as it is asked for it.
+    ///
+    /// # Errors
+    /// Those of [`WholeShapes::to_bytes`].
+    pub fn to_bytes_of(
+        &self,
+        address: u64,
+        personalities: &[Personality],
+        functions: usize,
+        function: impl Fn(usize) -> PlacedFunction,
+    ) -> Result<Vec<u8>, Error> {
+        let (mut first, mut continued, mut owners) = (0, Vec::new(), Vec::with_capacity(functions));
+        let place = |place: usize| {
+            let PlacedFunction { address, shape, .. } = function(place);
+            (address, shape)
+        };
+        let entries = self.0.entries_at(functions, place, |place, entry, continues| {
             if continues {
                 continued.push((entry, first));
                 return;
             }
             first = entry;
-            owners.extend(function.handler.map(|handler| (entry, handler)));
+            let handler = function(place).handler;
+            owners.extend(handler.map(|PlacedHandler { personality, lsda }| Owner {
+                entry,
+                personality,
+                lsda,
+            }));
         })?;
         let handlers = Handlers::new(address, &entries, &owners, personalities.len())?;
         let whole = WholeHeader {
@@ -257,19 +293,14 @@ impl WholeShapes {
 
 impl Handlers {
     /// The handlers of entries, which ascend.
-    fn new(
-        address: u64,
-        entries: &Entries,
-        owners: &[(u32, PlacedHandler)],
-        personalities: usize,
-    ) -> Result<Self, Error> {
+    fn new(address: u64, entries: &Entries, owners: &[Owner], personalities: usize) -> Result<Self, Error> {
         if owners.is_empty() {
             return Ok(Self::default());
         }
         if personalities > MAX_PERSONALITIES {
             return Err(full("different personality routines"));
         }
-        if let Some((_, owner)) = owners.iter().find(|owner| owner.1.personality as usize >= personalities) {
+        if let Some(owner) = owners.iter().find(|owner| owner.personality as usize >= personalities) {
             let found = owner.personality;
             return Err(Error::new(0, ErrorKind::CompactNumber { what: "personality routine", found }));
         }
@@ -277,7 +308,7 @@ impl Handlers {
         let ends = entries.pages.iter().skip(1).copied().chain([entries.starts.len() as u32]);
         let mut rest = owners;
         for end in ends {
-            let (page, behind) = rest.split_at(rest.partition_point(|owner| owner.0 < end));
+            let (page, behind) = rest.split_at(rest.partition_point(|owner| owner.entry < end));
             rest = behind;
             handlers.add_page(address, page)?;
         }
@@ -285,8 +316,8 @@ impl Handlers {
     }
 
     /// Adds the handlers of a page.
-    fn add_page(&mut self, address: u64, owners: &[(u32, PlacedHandler)]) -> Result<(), Error> {
-        let known = owners.iter().filter_map(|(_, handler)| handler.lsda);
+    fn add_page(&mut self, address: u64, owners: &[Owner]) -> Result<(), Error> {
+        let known = owners.iter().filter_map(|owner| owner.lsda);
         // A distance of 0 means that there is no data.
         let base = known.clone().min().map_or(address, |least| least.wrapping_sub(1));
         let most = known.max().unwrap_or(base);
@@ -295,15 +326,15 @@ impl Handlers {
             0x1_0000..=0xffff_ffff => WIDE,
             _ => return Err(far(LSDA, most, address)),
         };
-        let first = owners.first().map_or(0, |(_, handler)| handler.personality);
-        let is_one = owners.iter().all(|(_, handler)| handler.personality == first);
+        let first = owners.first().map_or(0, |owner| owner.personality);
+        let is_one = owners.iter().all(|owner| owner.personality == first);
         let routine = if is_one && first < MOST_ROUTINE { first + 1 } else { 0 };
         if self.count > RANK {
             return Err(full("functions with personality routines"));
         }
         let word = self.count | routine << ROUTINE_SHIFT | wide;
         self.pages.push([word, self.lsdas.len() as u32, near(LSDA, base, address)? as u32]);
-        for &(entry, PlacedHandler { lsda, .. }) in owners {
+        for &Owner { entry, lsda, .. } in owners {
             self.bits[entry as usize / 8] |= 1 << (entry % 8);
             let distance = lsda.map_or(0, |lsda| lsda.wrapping_sub(base));
             match wide {
@@ -312,7 +343,7 @@ impl Handlers {
             }
         }
         if routine == 0 {
-            self.lsdas.extend(owners.iter().map(|(_, handler)| handler.personality as u8));
+            self.lsdas.extend(owners.iter().map(|owner| owner.personality as u8));
         }
         self.count += owners.len() as u32;
         Ok(())

@@ -51,6 +51,8 @@ impl Collected {
             return Err(full);
         }
         let (mut bytes, mut places) = (Vec::new(), Vec::with_capacity(self.shapes.len()));
+        // Most numbers have one or two bytes.
+        bytes.reserve(self.shapes.total().saturating_mul(2));
         for shape in self.shapes.iter() {
             places.push(u32::try_from(bytes.len()).map_err(|_| full)?);
             if let [REPEATS, repeat, whole, ..] = *shape {
@@ -70,7 +72,10 @@ impl Collected {
                 super::layout::place(self.layouts.iter(), of_rules).ok_or(full)?
             }
         };
-        let count = |function| self.functions.get(function).map(|stretch| u64::from(stretch.count)).sum();
+        let count = |function| match self.functions.piece(function) {
+            Some(_) => 1,
+            None => self.functions.get(function).map(|stretch| u64::from(stretch.count)).sum(),
+        };
         let counts = (0..self.functions.len() as u32).map(count);
         Ok(Shapes {
             abi: self.abi,
@@ -110,9 +115,10 @@ pub(super) fn pairs_of(shape: &[u32]) -> &[u32] {
     if shape.first() == Some(&REPEATS) { &shape[3..] } else { shape }
 }
 
-/// The words of a shape before its pairs.
-pub(super) fn head_of(shape: &[u32]) -> &[u32] {
-    &shape[..shape.len() - pairs_of(shape).len()]
+/// The pairs of a shape, to be changed.
+pub(super) fn pairs_in(shape: &mut [u32]) -> &mut [[u32; 2]] {
+    let head = shape.len() - pairs_of(shape).len();
+    shape[head..].as_chunks_mut().0
 }
 
 pub(super) fn runs_of(shape: &[u32]) -> impl Iterator<Item = &u32> {

@@ -93,31 +93,12 @@ impl Comparison<'_> {
         let view: &View<'_> = &self.view;
         let Some(at) = self.entry_at(address, agreed.next) else { return Ok(false) };
         let entry = at.number;
-        let mut shape = view.rows(view.shape(entry))?;
-        if shape.repeat.is_some() || self.first_of(entry)? != entry {
+        if self.first_of(entry)? != entry {
             return Ok(false);
         }
-        let (kind, mut count, mut end) = (function.kind(), 0u64, 0u64);
-        for (run, covered, is_last) in function.each_run() {
-            // A shape that is shorter than the function may be the last of the table.
-            let Some((step, _)) = shape.next_pair().ok().filter(|&(_, said)| said == covered) else {
-                return Ok(false);
-            };
-            let mut known = agreed.run(run, kind, is_last);
-            if known.step != step.wrapping_add(1) {
-                if !self.is_run(step, run, (kind, is_last), lists, &mut agreed.rows)? {
-                    return Ok(false);
-                }
-                let rows = lists.0.rows(run).0.len() as u32 + 1;
-                known = Run { step: step.wrapping_add(1), rows, bytes: lists.0.bytes(run) };
-                agreed.note(run, (kind, is_last), known);
-            }
-            count += u64::from(known.rows);
-            end += u64::from(known.bytes) + u64::from(covered);
-        }
-        if count == 0 || count > MAX_ROWS as u64 || end != u64::from(function.size) {
+        let Some(end) = self.end_of_same_runs(view.shape(entry), function, lists, agreed)? else {
             return Ok(false);
-        }
+        };
         let next = entry + 1;
         agreed.next = Some(Entry { number: next, ..at });
         if next >= view.header.entries {
@@ -129,6 +110,57 @@ impl Comparison<'_> {
             view.address_of(next).unwrap_or(0)
         };
         Ok(start >= address.saturating_add(end) && self.first_of(next)? != entry)
+    }
+
+    /// Whether the shape at `place` among the shapes says what a function of one piece says, which has the
+    /// form of [`Comparison::says_same_runs`]. `false`: it does not, or it has to be compared row by row.
+    ///
+    /// # Errors
+    /// The table is malformed.
+    pub fn shape_says_same(
+        &self,
+        place: u32,
+        function: &RunFunction,
+        lists: (&CfiRuns, &CfiRows),
+        agreed: &mut AgreedRuns,
+    ) -> Result<bool, Error> {
+        let position = self.view.parts.shapes.saturating_add(place as usize);
+        Ok(self.end_of_same_runs(position, function, lists, agreed)?.is_some())
+    }
+
+    /// Where a function ends whose runs a shape has, and no others. `None`: it has others, or more rows than
+    /// a shape may have.
+    fn end_of_same_runs(
+        &self,
+        position: usize,
+        function: &RunFunction,
+        lists: (&CfiRuns, &CfiRows),
+        agreed: &mut AgreedRuns,
+    ) -> Result<Option<u64>, Error> {
+        let mut shape = self.view.rows(position)?;
+        if shape.repeat.is_some() {
+            return Ok(None);
+        }
+        let (kind, mut count, mut end) = (function.kind(), 0u64, 0u64);
+        for (run, covered, is_last) in function.each_run() {
+            // A shape that is shorter than the function may be the last of the table.
+            let Some((step, _)) = shape.next_pair().ok().filter(|&(_, said)| said == covered) else {
+                return Ok(None);
+            };
+            let mut known = agreed.run(run, kind, is_last);
+            if known.step != step.wrapping_add(1) {
+                if !self.is_run(step, run, (kind, is_last), lists, &mut agreed.rows)? {
+                    return Ok(None);
+                }
+                let rows = lists.0.rows(run).0.len() as u32 + 1;
+                known = Run { step: step.wrapping_add(1), rows, bytes: lists.0.bytes(run) };
+                agreed.note(run, (kind, is_last), known);
+            }
+            count += u64::from(known.rows);
+            end += u64::from(known.bytes) + u64::from(covered);
+        }
+        let is_whole = count > 0 && count <= MAX_ROWS as u64 && end == u64::from(function.size);
+        Ok(is_whole.then_some(end))
     }
 
     /// The entry that starts at an address. It may be this one.

@@ -27,6 +27,12 @@ impl Words {
         self.ends.push(self.words.len() as u32);
     }
 
+    /// The same, of words that lie behind one another.
+    pub fn push_slice(&mut self, list: &[u32]) {
+        self.words.extend_from_slice(list);
+        self.ends.push(self.words.len() as u32);
+    }
+
     /// The list with a number.
     pub fn get(&self, number: u32) -> &[u32] {
         &self.words[self.range(number as usize)]
@@ -114,7 +120,7 @@ impl Lists {
             return (known, false);
         }
         let number = self.lists.len() as u32;
-        self.lists.push(list.iter().copied());
+        self.lists.push_slice(list);
         self.numbers.add(hash, number);
         (number, true)
     }

@@ -13,14 +13,16 @@
 use alloc::vec::Vec;
 
 use super::build::Builder;
-use super::collected::{Collected, head_of, pairs_of};
+use super::collected::{Collected, pairs_in};
 use super::functions::{Functions, ShapeId, Stretch};
 use super::intern::{Numbers, Words, hash};
 use super::row_rules::{NO_ROW, RowRules, number};
 use super::shape::{COVERED_BITS, ENDS};
 
-/// How many shares of hashes there are. What comes out does not depend on it.
-const SHARES: usize = 16;
+/// The most shares of hashes that there are, and how many there are for each builder. What comes out does not
+/// depend on it.
+const MOST_SHARES: usize = 16;
+const SHARES: usize = 2;
 /// The first bit of a hash that tells its share: [`Numbers`] uses those at both ends.
 const SHARE_BIT: u32 = 21;
 /// Stands for no number.
@@ -67,8 +69,8 @@ pub fn join(
     let renumbered = work.map(parts.len(), |part| renumber(parts[part].shapes.words(), &run_of[part]));
     let starts = starts_of(&renumbered);
     // A builder has no shape twice.
-    let shares = if parts.len() > 1 { SHARES } else { 0 };
-    let repeated = work.map(shares, |share| repeated(&renumbered, &starts, share));
+    let shares = if parts.len() > 1 { (SHARES * parts.len()).min(MOST_SHARES) } else { 0 };
+    let repeated = work.map(shares, |share| repeated(&renumbered, &starts, (share, shares)));
     let count: usize = renumbered.iter().map(|part| part.hashes.len()).sum();
     let mut first_of: Vec<u32> = (0..count as u32).collect();
     repeated.into_iter().flatten().for_each(|(place, first)| first_of[place as usize] = first);
@@ -106,11 +108,15 @@ struct Renumbered {
 fn renumber(shapes: &Words, run_of: &[u32]) -> Renumbered {
     let (mut renumbered, mut hashes) = (Words::default(), Vec::with_capacity(shapes.len()));
     renumbered.reserve(shapes.len(), shapes.total());
-    for (number, shape) in (0..).zip(shapes.iter()) {
-        let (pairs, _) = pairs_of(shape).as_chunks();
-        let pairs = pairs.iter().flat_map(|&[run, covered]: &[u32; 2]| [run_of[run as usize], covered]);
-        renumbered.push(head_of(shape).iter().copied().chain(pairs));
-        hashes.push(hash(renumbered.get(number)));
+    let mut words = Vec::new();
+    for shape in shapes.iter() {
+        words.clear();
+        words.extend_from_slice(shape);
+        for [run, _] in pairs_in(&mut words) {
+            *run = run_of[*run as usize];
+        }
+        hashes.push(hash(&words));
+        renumbered.push_slice(&words);
     }
     Renumbered { shapes: renumbered, hashes }
 }
@@ -133,11 +139,12 @@ fn shape_at<'p>(parts: &'p [Renumbered], starts: &[u32], place: u32) -> &'p [u32
 
 /// The shapes that are equal to one before them, among those with a share of all hashes: their places among
 /// all shapes, and the place of the first one that is equal.
-fn repeated(parts: &[Renumbered], starts: &[u32], share: usize) -> Vec<(u32, u32)> {
+fn repeated(parts: &[Renumbered], starts: &[u32], (share, shares): (usize, usize)) -> Vec<(u32, u32)> {
     let (mut firsts, mut repeated) = (Numbers::default(), Vec::new());
+    firsts.reserve(parts.iter().map(|part| part.hashes.len()).max().unwrap_or(0) / shares);
     for (part, &start) in parts.iter().zip(starts) {
         let hashes = (0..).zip(&part.hashes);
-        let own = hashes.filter(|&(_, hash)| (hash >> SHARE_BIT) as usize % SHARES == share);
+        let own = hashes.filter(|&(_, hash)| (hash >> SHARE_BIT) as usize % shares == share);
         for (number, &hash) in own {
             let shape = part.shapes.get(number);
             match firsts.find(hash, |place| shape_at(parts, starts, place) == shape) {
@@ -194,7 +201,8 @@ impl<'p> Numbering<'p> {
     ) -> Joined {
         let none = |part: &Builder| alloc::vec![ShapeId(NONE); part.functions.len()];
         let mut numbers: Vec<Vec<ShapeId>> = parts.iter().map(none).collect();
-        let (mut functions, mut origins) = (Functions::default(), Vec::new());
+        let (mut functions, mut origins) = (Functions::default(), Vec::with_capacity(self.first_of.len()));
+        functions.reserve(self.first_of.len());
         let mut stretches = Vec::new();
         for (part, own) in uses {
             let number = &mut numbers[part][own.0 as usize];
@@ -223,29 +231,37 @@ impl<'p> Numbering<'p> {
             return known;
         }
         let shape = shape_at(self.shapes, self.starts, first);
-        let (pairs, _) = pairs_of(shape).as_chunks();
         let mut words = core::mem::take(&mut self.words);
         words.clear();
-        words.extend(head_of(shape));
-        for &[run, covered] in pairs {
-            words.extend([self.run(run), covered]);
+        words.extend_from_slice(shape);
+        for [run, _] in pairs_in(&mut words) {
+            *run = self.run(*run);
         }
         let number = self.collected.shapes.len() as u32;
-        self.collected.shapes.push(words.iter().copied());
+        self.collected.shapes.push_slice(&words);
         self.words = words;
         self.shape_of[first as usize] = number;
         number
     }
 
+    #[inline]
     fn run(&mut self, run: u32) -> u32 {
-        if self.run_of[run as usize] == NONE {
-            let steps = self.all.runs.words().get(run).to_vec();
-            let step = |&step: &u32| self.rule(step >> COVERED_BITS) << COVERED_BITS | step & ENDS;
-            let steps: Vec<u32> = steps.iter().map(step).collect();
-            self.run_of[run as usize] = self.collected.runs.len() as u32;
-            self.collected.runs.push(steps);
+        match self.run_of[run as usize] {
+            NONE => self.number_run(run),
+            known => known,
         }
-        self.run_of[run as usize]
+    }
+
+    /// The number of a run that is used for the first time.
+    #[cold]
+    fn number_run(&mut self, run: u32) -> u32 {
+        let steps = self.all.runs.words().get(run).to_vec();
+        let step = |&step: &u32| self.rule(step >> COVERED_BITS) << COVERED_BITS | step & ENDS;
+        let steps: Vec<u32> = steps.iter().map(step).collect();
+        let number = self.collected.runs.len() as u32;
+        self.run_of[run as usize] = number;
+        self.collected.runs.push(steps);
+        number
     }
 
     fn rule(&mut self, rule: u32) -> u32 {

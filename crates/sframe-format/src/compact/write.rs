@@ -56,6 +56,27 @@ pub struct Shapes {
     pub(super) counts: Vec<u64>,
 }
 
+/// Appends as many numbers of `WIDTH` bytes as there are entries.
+fn write_numbers<N, const WIDTH: usize>(
+    numbers: &[N],
+    bytes: &mut Vec<u8>,
+    write: impl Fn(&N) -> [u8; WIDTH],
+) {
+    let start = bytes.len();
+    bytes.resize(start + WIDTH * numbers.len(), 0);
+    let (room, _) = bytes[start..].as_chunks_mut();
+    room.iter_mut().zip(numbers).for_each(|(room, number)| *room = write(number));
+}
+
+/// The low bytes of a number.
+fn low_bytes<const WIDTH: usize>(endian: crate::Endian, number: u32) -> [u8; WIDTH] {
+    let (little, big) = (number.to_le_bytes(), number.to_be_bytes());
+    core::array::from_fn(|at| match endian {
+        crate::Endian::Little => little[at],
+        crate::Endian::Big => big[at + 4 - WIDTH],
+    })
+}
+
 impl Shapes {
     /// Number of entries of a function.
     pub fn entries(&self, function: ShapeId) -> u64 {
@@ -95,7 +116,7 @@ impl Shapes {
     /// was not handed out. [`ErrorKind::CompactFull`]: there are too many entries.
     /// [`ErrorKind::CompactLength`]: the table would have 4 GiB or more.
     pub fn to_bytes(&self, address: u64, functions: &[(u64, ShapeId)]) -> Result<Vec<u8>, Error> {
-        let entries = self.entries_at(functions, |&function| function, |_, _, _| {})?;
+        let entries = self.entries_at(functions.len(), |place| functions[place], |_, _, _| {})?;
         let header = self.header_of(&entries, WholeHeader::default())?;
         let mut bytes = Vec::with_capacity(header.length as usize);
         self.write_common(&header, address, &entries, &mut bytes);
@@ -134,15 +155,11 @@ impl Shapes {
                 _ => bytes.extend(endian.u32_bytes(step)),
             }
         }
-        entries.starts.iter().for_each(|&start| bytes.extend(endian.u16_bytes(start)));
-        let width = usize::from(self.place_width);
-        let start = bytes.len();
-        bytes.resize(start + width * entries.places.len(), 0);
-        for (room, place) in bytes[start..].chunks_exact_mut(width).zip(&entries.places) {
-            match endian {
-                crate::Endian::Little => room.copy_from_slice(&place.to_le_bytes()[..width]),
-                crate::Endian::Big => room.copy_from_slice(&place.to_be_bytes()[4 - width..]),
-            }
+        write_numbers(&entries.starts, bytes, |&start| endian.u16_bytes(start));
+        match self.place_width {
+            2 => write_numbers(&entries.places, bytes, |&place| low_bytes::<2>(endian, place)),
+            3 => write_numbers(&entries.places, bytes, |&place| low_bytes::<3>(endian, place)),
+            _ => write_numbers(&entries.places, bytes, |&place| low_bytes::<4>(endian, place)),
         }
         bytes.extend(&self.bytes);
     }
@@ -164,21 +181,23 @@ impl Shapes {
         Ok(bytes.len())
     }
 
-    /// The entries of functions, whose addresses and shapes `place` tells. `note` learns the function, the
-    /// number of the entry, and whether the entry continues the function.
-    pub(super) fn entries_at<F>(
+    /// The entries of so many functions, whose addresses and shapes `place` tells. `note` learns the
+    /// function, the number of the entry, and whether the entry continues the function.
+    pub(super) fn entries_at(
         &self,
-        functions: &[F],
-        place: impl Fn(&F) -> (u64, ShapeId),
-        mut note: impl FnMut(&F, u32, bool),
+        functions: usize,
+        place: impl Fn(usize) -> (u64, ShapeId),
+        mut note: impl FnMut(usize, u32, bool),
     ) -> Result<Entries, Error> {
         let full = Error::new(0, ErrorKind::CompactFull { what: "entries" });
-        let mut entries = Entries::with_capacity(functions.len());
+        let mut entries = Entries::with_capacity(functions);
         let mut left = MAX_ENTRIES;
-        for (number, placed) in functions.iter().enumerate() {
-            let (address, function) = place(placed);
+        let mut next = (functions > 0).then(|| place(0));
+        for number in 0..functions {
+            let Some((address, function)) = next else { break };
+            next = (number + 1 < functions).then(|| place(number + 1));
             // If functions overlap, the later one counts.
-            let end = functions.get(number + 1).map(|next| place(next).0);
+            let end = next.map(|next| next.0);
             if end.is_some_and(|end| end <= address) {
                 return Err(Error::new(0, ErrorKind::CompactOrder { what: "functions" }));
             }
@@ -189,7 +208,7 @@ impl Shapes {
             // Most functions are one piece.
             if let Some(shape) = self.functions.piece(function.0) {
                 left = left.checked_sub(1).ok_or(full)?;
-                note(placed, entries.starts.len() as u32, false);
+                note(number, entries.starts.len() as u32, false);
                 entries.push(address, self.places[shape as usize]);
                 continue;
             }
@@ -202,7 +221,7 @@ impl Shapes {
                         break;
                     }
                     left = left.checked_sub(1).ok_or(full)?;
-                    note(placed, entries.starts.len() as u32, ahead > 0);
+                    note(number, entries.starts.len() as u32, ahead > 0);
                     entries.push(start, self.places[shape as usize]);
                 }
             }

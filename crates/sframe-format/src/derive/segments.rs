@@ -13,9 +13,7 @@
 //! [`super::states`].
 
 use alloc::vec::Vec;
-use core::hash::BuildHasher;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use crate::endian::Endian;
@@ -32,16 +30,29 @@ pub(super) struct Stretch {
 impl Stretch {
     /// The stretch at the start of these instructions, up to one that moves by more than `most`. `None`: an
     /// instruction is rare, or truncated.
+    #[inline]
     pub fn first_of(bytes: &[u8], most: u32, endian: Endian) -> Option<Self> {
+        let forms = &SHORT[(most as usize).min(SHORT.len() - 1)];
         let (mut at, mut length) = (0, 0);
-        while let Some(&byte) = bytes.get(at) {
+        loop {
+            let mut rest = bytes.get(at..)?;
+            while let Some(word) = rest.first_chunk() {
+                let word = u32::from_le_bytes(*word);
+                let form = forms[(word & 0xff) as usize];
+                if form & (word | OTHER) > SHORT_SIZE {
+                    break;
+                }
+                rest = &rest[(form & SHORT_SIZE) as usize..];
+            }
+            if bytes.len() - rest.len() > at {
+                at = bytes.len() - rest.len();
+                length = at;
+            }
+            let Some(&byte) = bytes.get(at) else { return Some(Self { length, moves: None }) };
             let (delta, next) = match KINDS[usize::from(byte)] {
                 Kind::Near => (u32::from(byte & 0x3f), at + 1),
                 Kind::Alone => (0, at + 1),
-                Kind::OneNumber => match bytes.get(at + 1)? {
-                    0..=0x7f => (0, at + 2),
-                    _ => (0, at + 1 + number(bytes.get(at + 1..)?)?),
-                },
+                Kind::OneNumber => (0, at + 1 + number(bytes.get(at + 1..)?)?),
                 Kind::TwoNumbers => {
                     let second = at + 1 + number(bytes.get(at + 1..)?)?;
                     (0, second + number(bytes.get(second..)?)?)
@@ -60,7 +71,6 @@ impl Stretch {
             }
             (at, length) = (next, next);
         }
-        Some(Self { length, moves: None })
     }
 }
 
@@ -94,6 +104,32 @@ const KINDS: [Kind; 256] = {
     }
     kinds
 };
+
+/// By the farthest that instructions move and by the first byte of one: its bytes, if its numbers have one
+/// byte each, and the bits that are set if they have more. [`OTHER`]: it is of another form, or moves
+/// farther.
+static SHORT: [[u32; 256]; 13] = {
+    let mut all = [[OTHER; 256]; 13];
+    let mut most = 0;
+    while most < all.len() {
+        let mut byte = 0;
+        while byte < 256 {
+            all[most][byte] = match KINDS[byte] {
+                Kind::Near if byte & 0x3f <= most => 1,
+                Kind::Alone => 1,
+                Kind::OneNumber => 2 | 0x8000,
+                Kind::TwoNumbers => 3 | 0x80_8000,
+                _ => OTHER,
+            };
+            byte += 1;
+        }
+        most += 1;
+    }
+    all
+};
+const OTHER: u32 = 1 << 31;
+/// The bits for bytes.
+const SHORT_SIZE: u32 = 3;
 
 const fn kind(code: u8) -> Kind {
     use gimli::constants as is;
@@ -137,6 +173,9 @@ fn number(rest: &[u8]) -> Option<usize> {
     }
 }
 
+/// The most bytes that stretches have on average. Compilers write some ten.
+const USUAL_BYTES: usize = 1 << 6;
+
 /// What is known of a stretch that begins at a point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
@@ -154,49 +193,102 @@ pub(super) struct Segment {
 
 /// All stretches that were met, by their points and bytes.
 #[derive(Default)]
-pub(super) struct Segments<'data> {
+pub(super) struct Segments {
     /// Hashes, and places in `known`.
     table: HashTable<(u32, u32)>,
-    known: Vec<(u32, &'data [u8], Segment)>,
+    known: Vec<Known>,
+    /// The bytes of all. The inputs have them, too, but each somewhere else.
+    bytes: Vec<u8>,
 }
 
-impl<'data> Segments<'data> {
+/// A stretch that was met.
+struct Known {
+    point: u32,
+    /// Where its bytes are.
+    start: u32,
+    length: u32,
+    segment: Segment,
+}
+
+impl Segments {
     /// What is known of a stretch that begins at a point.
     ///
     /// # Errors
     /// Nothing is: the error is for [`Segments::learn`].
     #[inline]
     pub fn find(&self, point: u32, bytes: &[u8]) -> Result<Segment, u32> {
-        let hash = FixedState::with_seed(0).hash_one((point, bytes)) as u32;
+        let hash = hash(point.into(), bytes);
         let is_same = |&(other, place): &(u32, u32)| {
-            let (of, known, _) = &self.known[place as usize];
-            (other, *of) == (hash, point) && *known == bytes
+            let Known { point: of, start, length, .. } = self.known[place as usize];
+            (other, of, length as usize) == (hash, point, bytes.len())
+                && is_equal(&self.bytes[start as usize..][..bytes.len()], bytes)
         };
         let found = self.table.find(spread(hash), is_same);
-        found.map(|&(_, place)| self.known[place as usize].2).ok_or(hash)
+        found.map(|&(_, place)| self.known[place as usize].segment).ok_or(hash)
     }
 
     /// Learns what a stretch is, which was not found.
-    pub fn learn(&mut self, hash: u32, (point, bytes): (u32, &'data [u8]), segment: Segment) {
+    pub fn learn(&mut self, hash: u32, (point, bytes): (u32, &[u8]), segment: Segment) {
         let place = self.known.len() as u32;
-        self.known.push((point, bytes, segment));
+        let (start, length) = (self.bytes.len() as u32, bytes.len() as u32);
+        self.bytes.extend_from_slice(bytes);
+        self.known.push(Known { point, start, length, segment });
         self.table.insert_unique(spread(hash), (hash, place), |&(hash, _)| spread(hash));
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.known.len()
+    /// Whether there are more than `most`, or their bytes are more than those of the largest usual ones.
+    pub fn are_too_many(&self, most: usize) -> bool {
+        self.known.len() > most || self.bytes.len() > most * USUAL_BYTES
     }
 }
 
+/// The hash of where bytes begin and of the bytes, eight at a time. Stretches have so few bytes that calls
+/// would take longer than the hash and the comparison.
+#[inline]
+pub(super) fn hash(begin: u64, bytes: &[u8]) -> u32 {
+    // Odd numbers without a pattern: digits of pi.
+    const FIRST: u64 = 0x243f_6a88_85a3_08d3;
+    const FACTOR: u64 = 0x1319_8a2e_0370_7345;
+    let mix = |sum: u64, word: u64| {
+        let product = u128::from(sum ^ word) * u128::from(FACTOR);
+        product as u64 ^ (product >> 64) as u64
+    };
+    let sum = mix(FIRST ^ bytes.len() as u64, begin);
+    let sum = bytes.as_chunks().0.iter().fold(sum, |sum, word| mix(sum, u64::from_le_bytes(*word)));
+    let sum = mix(sum, last_bytes(bytes));
+    (sum ^ sum >> 32) as u32
+}
+
+/// The last eight bytes of a list, or all bytes of a shorter one. Some may be there twice.
+#[inline]
+fn last_bytes(bytes: &[u8]) -> u64 {
+    if let Some(word) = bytes.last_chunk() {
+        return u64::from_le_bytes(*word);
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last));
+    }
+    let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else { return 0 };
+    u64::from(first) << 16 | u64::from(bytes[bytes.len() / 2]) << 8 | u64::from(last)
+}
+
+/// Whether two lists have the same bytes.
+#[inline]
+pub(super) fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    let words = one.as_chunks().0.iter().zip(other.as_chunks().0);
+    one.len() == other.len()
+        && words.into_iter().all(|(one, other)| u64::from_le_bytes(*one) == u64::from_le_bytes(*other))
+        && last_bytes(one) == last_bytes(other)
+}
+
 /// The table takes a bucket from the low bits and a tag from the high bits.
-fn spread(hash: u32) -> u64 {
+pub(super) fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Stretch;
+    use super::{Stretch, hash, is_equal};
     use crate::endian::Endian;
 
     fn first_of(bytes: &[u8]) -> Option<(usize, Option<(u32, usize)>)> {
@@ -216,6 +308,35 @@ mod tests {
         assert_eq!(first_of(&[0x04, 4, 0, 0, 1]), Some((0, Some((0x0100_0004, 5)))));
         assert_eq!(first_of(&[0x0e, 0x80, 1, 0x05, 0x90, 1, 0x80, 1]), Some((8, None)));
         assert_eq!(first_of(&[]), Some((0, None)));
+    }
+
+    /// What the short forms say is what all instructions say that are read one by one.
+    #[test]
+    fn stretches_may_move_as_far_as_they_are_asked() {
+        for most in [0, 1, 4, 12, 13, 40, 70] {
+            for near in 1..=0x3f {
+                let bytes = [0x40 + near, 0x0e, 16, 0x86, 0x82, 1, 0, 0x0a, 0x0c, 7, 8, 0, 0];
+                let stretch = Stretch::first_of(&bytes, most, Endian::Little).unwrap();
+                let expected = if u32::from(near) > most { (0, Some((near.into(), 1))) } else { (11, None) };
+                assert_eq!((stretch.length, stretch.moves), expected, "{most} {near}");
+            }
+        }
+    }
+
+    #[test]
+    fn lists_are_equal_if_all_bytes_are() {
+        let all: [u8; 40] = core::array::from_fn(|at| at as u8 * 3);
+        for length in 0..all.len() {
+            let mut other = all;
+            assert!(is_equal(&all[..length], &other[..length]));
+            assert!(!is_equal(&all[..length], &other[..=length]));
+            for at in 0..length {
+                other[at] ^= 1;
+                assert!(!is_equal(&all[..length], &other[..length]), "{length} {at}");
+                assert!(hash(7, &all[..length]) != hash(7, &other[..length]), "{length} {at}");
+                other[at] ^= 1;
+            }
+        }
     }
 
     #[test]

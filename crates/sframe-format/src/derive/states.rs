@@ -25,6 +25,7 @@ use hashbrown::{HashMap, HashTable};
 use super::entries::{Cie, Frames};
 use super::head::CfiHead;
 use super::instructions::{Instruction, Instructions, Short};
+use super::known_fdes::KnownFdes;
 use super::reason::{CfiReason, malformed};
 use super::rows::{Rules, SIGNED, State};
 use super::segments::Segments;
@@ -114,7 +115,9 @@ pub(super) struct Points<'data> {
     /// The last one: FDEs of one CIE follow each other.
     last: Option<(Initial<'data>, u32)>,
     /// Where stretches of instructions lead from a point.
-    pub(super) segments: Segments<'data>,
+    pub(super) segments: Segments,
+    /// What became of FDEs.
+    pub(super) fdes: KnownFdes<'data>,
 }
 
 /// The factors of distances in code and of offsets, and the instructions of a CIE.
@@ -235,13 +238,15 @@ impl<'data> CfiStates<'data> {
 impl<'data> Points<'data> {
     /// Where the FDEs of a CIE begin.
     fn begin(&mut self, frames: &Frames<'data>, cie: &Cie<'data>) -> Result<u32, CfiReason> {
-        let is_full = |count: usize| count > MOST_STEPS;
-        if self.points.len() > MOST_STATES || is_full(self.steps.len()) || is_full(self.segments.len()) {
+        let most = self.steps.len().max(self.fdes.len());
+        if self.points.len() > MOST_STATES || most > MOST_STEPS || self.segments.are_too_many(MOST_STEPS) {
             *self = Self::default();
         }
         let key = (cie.code_alignment, cie.data_alignment, cie.instructions.slice());
-        if let Some((last, at)) = self.last
-            && last == key
+        if let Some(((code_alignment, data_alignment, initial), at)) = self.last
+            && (code_alignment, data_alignment) == (key.0, key.1)
+            // Mostly, it is the same CIE.
+            && (core::ptr::eq(initial, key.2) || initial == key.2)
         {
             return Ok(at);
         }
