@@ -42,7 +42,7 @@ pub fn nameless(profile: &Profile, names: &Names, files: &Files) -> Vec<String> 
 
 /// Programs that make code, by a file that they have mapped: how they name it, and how they keep a frame
 /// pointer in it or describe its frames, if they do not do so anyway. PHP writes a list (16), and tells gdb
-/// (256).
+/// (256), but not of the code that its library makes of patterns.
 const MAKERS: [(&str, &str, Option<&str>); 9] = [
     ("node", "`node --perf-basic-prof`", None),
     ("libnode.so", "`node --perf-basic-prof`", None),
@@ -55,8 +55,8 @@ const MAKERS: [(&str, &str, Option<&str>); 9] = [
     ("mono-sgen", "`mono --jitmap`", None),
     ("libmonosgen-2.0.so", "`MONO_ENV_OPTIONS=--jitmap`", None),
     ("beam.smp", "`erl +JPperf true`", None),
-    ("php8", "`php -d opcache.jit_debug=272`", Some("`php -d opcache.jit_debug=272`")),
-    ("libphp.so", "`opcache.jit_debug=272`", Some("`opcache.jit_debug=272`")),
+    ("php8", "`php -d opcache.jit_debug=272`", Some("`php -d opcache.jit_debug=272 -d pcre.jit=0`")),
+    ("libphp.so", "`opcache.jit_debug=272`", Some("`opcache.jit_debug=272` and `pcre.jit=0`")),
 ];
 
 /// Sentences about code that programs made while they ran, if many samples pass through such code without
