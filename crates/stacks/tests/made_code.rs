@@ -68,10 +68,22 @@ fn callers_in(
     fp: u64,
     is_here: bool,
 ) -> Vec<(u64, Option<Source>)> {
+    callers_of(path, None, returns_to, frame, fp, is_here)
+}
+
+/// The same, with a build-id of the file.
+fn callers_of(
+    path: &str,
+    build_id: Option<&[u8]>,
+    returns_to: u64,
+    frame: &[u64],
+    fp: u64,
+    is_here: bool,
+) -> Vec<(u64, Option<Source>)> {
     let (pid, mut writer) = (std::process::id(), Writer::default());
     let (address, length) = pages(returns_to);
     writer.mmap(pid, (0x40_0000, 0x1000, 0), &fixture("tests/fixtures/undescribed"), 2);
-    writer.mmap(pid, (address, length, 0), path, 3);
+    writer.mmap_with(pid, (address, length, 0), path, build_id, 3);
     writer.sample(pid, 10, [STACK, fp, LEAF], &[], &words(&[&[5, returns_to], frame].concat()));
     let unwound: Unwound = unwind(writer.file(), here(is_here));
     let frames = unwound.frames(0);
@@ -143,39 +155,69 @@ fn code_in_a_file_of_another_format_is_left_as_code_that_was_made() {
     assert_eq!(callers_in("/nowhere/file", made, &frame, STACK + 32, true), []);
 }
 
+/// A session in which this process has `undescribed` and the code at an address.
+fn with_code(address: u64) -> Session {
+    let mut session = Session::new(Abi::Amd64, here(true));
+    map(&mut session, address);
+    session
+}
+
+fn map(session: &mut Session, code: u64) {
+    let pid = std::process::id();
+    let file = session.files_mut().open_here(Path::new(&fixture("tests/fixtures/undescribed")), None);
+    assert!(session.files().make_table(file).is_some());
+    session.map_whole(pid, file, |_| Some(0));
+    let (address, length) = pages(code);
+    let mapped = Mapped {
+        pid,
+        address,
+        length,
+        offset: 0,
+        executable: true,
+        kernel: false,
+        build_id: None,
+        identity: None,
+        path: b"//anon",
+    };
+    session.handle(0, Some(&Event::Mapped(mapped)), &mut |_| ());
+}
+
+/// How many of these frames, which the program in the kernel has found, are believed, where the stack ends,
+/// and what it says of the code.
+fn of_kernel(session: &mut Session, frames: &[u64]) -> ((usize, End), Described) {
+    let pid = std::process::id();
+    let mut record: Vec<u8> = [7u64, 1].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    for word in [pid, pid, 0, KernelEnd::Root as u32, 0, frames.len() as u32] {
+        record.extend(word.to_ne_bytes());
+    }
+    record.extend(frames.iter().flat_map(|word| word.to_ne_bytes()));
+    let mut seen = None;
+    let mut take = |stack: &stacks::session::Stack<'_>| seen = Some((stack.frames.len(), stack.end));
+    let described = session.unwound(&Sample::read(&record).unwrap(), &[], &mut take);
+    (seen.unwrap(), described)
+}
+
 /// The program in the kernel follows frame pointers. What it has found behind other code may be anything.
 #[test]
 fn the_kernel_does_not_follow_the_frame_pointer_of_code_without_one() {
     let through = |code: &[u8]| {
-        let (pid, made) = (std::process::id(), behind_call(code));
-        let mut session = Session::new(Abi::Amd64, here(true));
-        let file = session.files_mut().open_here(Path::new(&fixture("tests/fixtures/undescribed")), None);
-        assert!(session.files().make_table(file).is_some());
-        session.map_whole(pid, file, |_| Some(0));
-        let (address, length) = pages(made);
-        let mapped = Mapped {
-            pid,
-            address,
-            length,
-            offset: 0,
-            executable: true,
-            kernel: false,
-            build_id: None,
-            identity: None,
-            path: b"//anon",
-        };
-        session.handle(0, Some(&Event::Mapped(mapped)), &mut |_| ());
-        let mut record: Vec<u8> = [7u64, 1].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        for word in [pid, pid, 0, KernelEnd::Root as u32, 0, 4] {
-            record.extend(word.to_ne_bytes());
-        }
-        record.extend([LEAF, made, IN_WORK, IN_START].iter().flat_map(|word| word.to_ne_bytes()));
-        let mut seen = None;
-        let mut take = |stack: &stacks::session::Stack<'_>| seen = Some((stack.frames.len(), stack.end));
-        let described = session.unwound(&Sample::read(&record).unwrap(), &[], &mut take);
-        (seen.unwrap(), described)
+        let made = behind_call(code);
+        of_kernel(&mut with_code(made), &[LEAF, made, IN_WORK, IN_START])
     };
     assert_eq!(through(&BY_STACK_POINTER), ((2, End::Jit), Described::Yes));
     assert_eq!(through(&BY_FRAME_POINTER), ((4, End::Root), Described::No));
     assert_eq!(through(&ELSEWHERE), ((4, End::Root), Described::No));
+}
+
+/// V8's regular expressions call parts of themselves within a function that keeps a frame pointer: what the
+/// instructions behind the innermost one do holds for such a part alone.
+#[test]
+fn an_innermost_instruction_does_not_say_that_a_process_keeps_no_frame_pointers() {
+    let made = behind_call(&BY_STACK_POINTER);
+    let mut session = with_code(made);
+    let led_on = of_kernel(&mut session, &[made, IN_WORK, IN_START]);
+    assert_eq!(led_on, ((3, End::Root), Described::No));
+    assert_eq!(of_kernel(&mut session, &[made]), ((1, End::Jit), Described::Perhaps));
+    let kept = behind_call(&BY_FRAME_POINTER);
+    assert_eq!(of_kernel(&mut with_code(kept), &[kept]).1, Described::No);
 }

@@ -17,11 +17,11 @@ use crate::event::Event;
 use crate::files::{FileId, MappedFile};
 use crate::process::{Place, is_file};
 use crate::running::Running;
-use crate::session::{Former, Session, Stack};
+use crate::session::{Described, Former, Session, Stack};
 pub use sframe_bpf::RunTime;
 use sframe_bpf::{End, Kernel, Range, Stacks, WayBack};
 use sframe_format::Module;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -36,12 +36,35 @@ pub struct InKernel {
     pub(super) stacks: Option<Stacks>,
     /// Processes whose mappings have changed.
     changed: BTreeSet<u32>,
-    /// Processes that describe code which they made, so that frame pointers do not lead out of it.
+    /// Processes that describe code which they made, or keep no frame pointers in it.
     describing: HashSet<u32>,
+    /// Others of which a stack has ended as if they kept none.
+    doubted: HashMap<u32, Doubt>,
     /// Files that a stack has passed through, of which the kernel has no table.
     wanted: BTreeSet<u32>,
     tables: Tables,
     stale: Stale,
+}
+
+/// How many stacks of a process have ended as if it kept no frame pointers, and how many there were since the
+/// first of them.
+#[derive(Default)]
+struct Doubt {
+    ended: u64,
+    all: u64,
+}
+
+impl Doubt {
+    /// So many are no accident, if they are at least one in so many.
+    const LEAST: u64 = 4;
+    const SHARE: u64 = 20;
+
+    /// Adds a stack, and says whether there were enough of them.
+    fn add(&mut self, ends: bool) -> bool {
+        self.ended += u64::from(ends);
+        self.all += 1;
+        self.ended >= Self::LEAST && self.ended * Self::SHARE >= self.all
+    }
 }
 
 /// Counts of the program's work.
@@ -73,6 +96,7 @@ impl InKernel {
             stacks: Some(stacks),
             changed: BTreeSet::new(),
             describing: HashSet::new(),
+            doubted: HashMap::new(),
             wanted: BTreeSet::new(),
             stale: Stale::default(),
         })
@@ -128,10 +152,12 @@ impl InKernel {
             }
             Event::Named { pid, executed: true, .. } => {
                 self.describing.remove(pid);
+                self.doubted.remove(pid);
                 self.stale.change(*pid, Former { range: 0..u64::MAX, file: None });
             }
             Event::Exited { pid, tid } if pid == tid => {
                 self.describing.remove(pid);
+                self.doubted.remove(pid);
                 self.stale.forget(*pid);
             }
             _ => {}
@@ -255,9 +281,16 @@ impl InKernel {
         ranges
     }
 
-    /// Records that a process describes code which it made.
-    pub(super) fn describes(&mut self, pid: u32) {
-        if self.describing.insert(pid) {
+    /// Records what a stack says of the code that a process made. Frame pointers are no longer followed there
+    /// if they do not lead out of it.
+    pub(super) fn learn(&mut self, pid: u32, described: Described) {
+        let is_sure = match described {
+            Described::Yes => true,
+            Described::Perhaps => self.doubted.entry(pid).or_default().add(true),
+            Described::No if self.doubted.is_empty() => false,
+            Described::No => self.doubted.get_mut(&pid).is_some_and(|doubt| doubt.add(false)),
+        };
+        if is_sure && self.describing.insert(pid) {
             self.changed.insert(pid);
         }
     }
@@ -322,4 +355,19 @@ fn way_back(switch: &Switch) -> Option<WayBack> {
         FramePointer::Beside(offset) => set(WayBack::FP_BESIDE, Some(offset)),
     };
     Some(WayBack { minus, pc, below, fp, ..way })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_keeps_no_frame_pointers_if_many_stacks_say_so() {
+        let learned_after = |every: usize| {
+            let mut doubt = Doubt::default();
+            (0..100_000).find(|number| doubt.add(number % every == 0))
+        };
+        assert_eq!((learned_after(1), learned_after(2)), (Some(3), Some(6)));
+        assert_eq!((learned_after(20), learned_after(30), learned_after(1000)), (Some(60), None, None));
+    }
 }

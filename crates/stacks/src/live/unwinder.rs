@@ -9,7 +9,7 @@ use super::members::Members;
 use super::ring;
 use super::unsampled::{Missing, Unsampled};
 use crate::event::{Event, Layout, Record, read};
-use crate::session::{APART, Described, Session, Stack};
+use crate::session::{APART, Session, Stack};
 use sframe_bpf::{OuterStack, Sample};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -206,10 +206,8 @@ impl Unwinder {
                 self.samples += 1;
                 let stale = self.in_kernel.as_ref().map(|kernel| kernel.stale(sample.pid, sample.time));
                 let described = session.unwound(&sample, &stale.unwrap_or_default(), take);
-                if described == Described::Yes
-                    && let Some(in_kernel) = &mut self.in_kernel
-                {
-                    in_kernel.describes(sample.pid);
+                if let Some(in_kernel) = &mut self.in_kernel {
+                    in_kernel.learn(sample.pid, described);
                 }
             }
             if let Some(outer) = OuterStack::read(record.body)

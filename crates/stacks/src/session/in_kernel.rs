@@ -18,12 +18,16 @@ pub struct Former {
     pub file: Option<(FileId, u64)>,
 }
 
-/// Whether a process says how code that it made is left.
+/// Whether code that a process made is left in another way than by a frame pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Described {
-    /// It does, by call frame information or rows.
+    /// It is: by call frame information or rows of the process, or by what follows a call.
     Yes,
-    /// No stack has met such code.
+    /// The stack ended at its innermost instruction, and those behind that know of no frame pointer. But an
+    /// instruction that runs may be anywhere: in a regular expression, for instance, that calls parts of
+    /// itself, though the function around them keeps a frame pointer. Only many such stacks tell.
+    Perhaps,
+    /// The stack has met no such code.
     No,
 }
 
@@ -78,10 +82,13 @@ impl Session {
             let maker = if table.is_none() { process.maker_at(inside, &self.files) } else { None };
             if let Some(pid) = maker
                 && (next_returns || !returns)
-                && describes(&self.files, process, pid, (address, returns))
             {
-                (described, is_wrong) = (Described::Yes, true);
-                break;
+                let stops = frames.peek().is_none();
+                described = describes(&self.files, process, pid, (address, returns), stops);
+                is_wrong = described != Described::No;
+                if is_wrong {
+                    break;
+                }
             }
             source = match (table, place) {
                 (Some(source), _) => source,
@@ -138,15 +145,29 @@ impl Session {
 }
 
 /// Whether a process says how code that it made is left, at an instruction or behind the call in front of
-/// one, or its instructions say that a frame pointer is not the way.
+/// one, or its instructions say that a frame pointer is not the way. At an instruction that runs, they do not
+/// count if a frame pointer has led to a caller, so that the stack does not end there.
 #[cold]
-fn describes(files: &Files, process: &Process, pid: u32, (address, returns): (u64, bool)) -> bool {
+fn describes(
+    files: &Files,
+    process: &Process,
+    pid: u32,
+    (address, returns): (u64, bool),
+    stops: bool,
+) -> Described {
     let inside = address.wrapping_sub(returns.into());
     let is_listed = files.jit_dump(pid).is_some_and(|dump| dump.describes(inside))
         || files.jit_object(pid, process.unwinder().modules(), inside).is_some();
+    if is_listed {
+        return Described::Yes;
+    }
     let abi = process.unwinder().abi();
     let rules = || files.ask_made_code(pid, |code| code.rules_at(address, returns));
-    is_listed || rules().is_some_and(|rules| has_no_frame_pointer(abi, &rules, returns))
+    match (returns || stops) && rules().is_some_and(|rules| has_no_frame_pointer(abi, &rules, returns)) {
+        true if returns => Described::Yes,
+        true => Described::Perhaps,
+        false => Described::No,
+    }
 }
 
 /// Whether a step from an address by the rows of the file that was there before is right.
