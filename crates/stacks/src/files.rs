@@ -14,11 +14,12 @@ use crate::code::{LONGEST_CALL, ends_with_call};
 use crate::debug_file::Places;
 use crate::go_lines::GoLines;
 use crate::image::{Image, NOT_ELF, Sources};
+use crate::in_memory::InMemory;
 use crate::inlines::{Inlines, Line};
 use crate::jit_dump::JitDump;
 use crate::jit_map::JitMap;
 use crate::jit_object::JitObject;
-use crate::jit_objects::{JitObjects, Variable, variables};
+use crate::jit_objects::{Variable, variables};
 use crate::kernel::{KERNEL, running_build_id};
 use crate::made_code::MadeCode;
 use crate::rows::{ReadTime, Rows};
@@ -81,6 +82,7 @@ pub struct MappedFile {
     pub path: Arc<str>,
     /// Its build-id in the recording.
     expected: Option<Vec<u8>>,
+    is_foreign: bool,
     shelf: Arc<Shelf>,
     /// What the shelf holds, as long as it is open.
     opened: OnceCell<Opened>,
@@ -92,19 +94,6 @@ pub struct MappedFile {
     go_lines: OnceCell<Option<GoLines>>,
     /// The variables that lead to code, with the addresses that the file states.
     variables: OnceCell<Vec<(Variable, u64)>>,
-}
-
-/// The code of a process that runs.
-#[derive(Default)]
-struct InMemory {
-    /// The number of its mapped files when they were looked for.
-    files: usize,
-    /// Where its variables are that lead to code.
-    variables: Vec<(Variable, u64)>,
-    /// `None`: it has no lists, or its memory cannot be read.
-    objects: Option<JitObjects>,
-    /// The code that no list has. `None` inside: its memory cannot be read.
-    code: OnceCell<Option<MadeCode>>,
 }
 
 impl MappedFile {
@@ -136,7 +125,7 @@ impl MappedFile {
     /// Whether it has code in another format, of which only the program knows what that means: images of
     /// Lisp, assemblies of .NET, libraries of Windows.
     pub(crate) fn is_foreign(&self) -> bool {
-        self.image().err() == Some(NOT_ELF)
+        self.is_foreign
     }
 
     /// Why it cannot be used, if that is because another file has its path.
@@ -346,6 +335,8 @@ impl Files {
             counts: Arc::clone(&self.counts),
         };
         let is_usable = image.is_ok();
+        // One that had a build-id was an ELF file: another one has its path by now.
+        let is_foreign = expected.is_none() && image.as_ref().err().is_some_and(|reason| reason == NOT_ELF);
         let shelf = Arc::new(Shelf::new(image, settings));
         let rows = if is_usable {
             FileRows::default().with_source(Arc::clone(&shelf) as _)
@@ -355,6 +346,7 @@ impl Files {
         self.files.push(MappedFile {
             path: path.into(),
             expected,
+            is_foreign,
             shelf,
             opened: OnceCell::new(),
             rows: rows.into(),
@@ -540,15 +532,7 @@ impl Files {
         }
         let mut all = self.jit_objects.borrow_mut();
         let known = all.entry(pid).or_default();
-        if known.files != modules.len() {
-            known.files = modules.len();
-            let found = self.variables_of(modules);
-            if found != known.variables {
-                known.objects = JitObjects::open(self.abi, pid, &found);
-                known.variables = found;
-            }
-        }
-        known.objects.as_mut()?.now_at(address)
+        known.object_at((self.abi, pid), modules.len(), || self.variables_of(modules), address)
     }
 
     /// Asks the code that a process which runs has made for what its instructions tell. `None`: its memory
@@ -559,34 +543,25 @@ impl Files {
         pid: u32,
         ask: impl FnOnce(&mut MadeCode) -> Option<R>,
     ) -> Option<R> {
-        let mut all = self.jit_objects.borrow_mut();
-        let known = all.entry(pid).or_default();
-        // What a virtual machine does not know is gone by now.
-        if !self.options.here || known.objects.as_ref().is_some_and(JitObjects::are_of_virtual_machine) {
+        if !self.options.here {
             return None;
         }
-        known.code.get_or_init(|| MadeCode::open(self.abi, pid));
-        ask(known.code.get_mut()?.as_mut()?)
+        ask(self.jit_objects.borrow_mut().entry(pid).or_default().code(self.abi, pid)?)
     }
 
     /// Whether a process that runs has a method at an address, which an interpreter is said to run.
     pub(crate) fn has_method(&self, pid: u32, address: u64) -> bool {
-        let mut all = self.jit_objects.borrow_mut();
-        all.get_mut(&pid)
-            .and_then(|known| known.objects.as_mut())
-            .is_some_and(|objects| objects.has_method(address))
+        self.jit_objects.borrow_mut().get_mut(&pid).is_some_and(|known| known.has_method(address))
     }
 
     /// Reads what virtual machines have made lately: it may be gone before a sample asks for it.
     pub(crate) fn look_at_made_code(&self) {
-        let mut all = self.jit_objects.borrow_mut();
-        all.values_mut().filter_map(|known| known.objects.as_mut()).for_each(JitObjects::look);
+        self.jit_objects.borrow_mut().values_mut().for_each(InMemory::look);
     }
 
     /// Whether a process has a virtual machine whose memory was read.
     pub(crate) fn has_virtual_machine(&self, pid: u32) -> bool {
-        let all = self.jit_objects.borrow();
-        all.get(&pid).and_then(|known| known.objects.as_ref()).is_some_and(JitObjects::are_of_virtual_machine)
+        self.jit_objects.borrow().get(&pid).is_some_and(InMemory::is_of_virtual_machine)
     }
 
     /// Whether one of the files is a virtual machine whose memory says how the code that it makes is left.
@@ -612,8 +587,7 @@ impl Files {
 
     /// What a process kept in memory of the code at an address, as far as that was read while it ran.
     pub(crate) fn last_jit_object(&self, pid: u32, address: u64) -> Option<Arc<JitObject>> {
-        let all = self.jit_objects.borrow();
-        all.get(&pid)?.objects.as_ref()?.at(address)
+        self.jit_objects.borrow().get(&pid)?.last_object_at(address)
     }
 
     /// Whether the processes may be running now, on this machine.
@@ -625,6 +599,23 @@ impl Files {
     pub(crate) fn forget(&mut self, pid: u32) {
         self.jit_dumps.remove(&pid);
         self.jit_objects.get_mut().remove(&pid);
+    }
+
+    /// Forgets the code that a process has made, as it has ended ([`InMemory::end`]).
+    pub(crate) fn end(&mut self, pid: u32) {
+        let all = self.jit_objects.get_mut();
+        if all.get_mut(&pid).is_some_and(|known| !known.end()) {
+            all.remove(&pid);
+        }
+    }
+
+    /// Forgets the memory of a process that executes another program, or that has just begun: another one
+    /// may have had its number ([`InMemory::begin`]).
+    pub(crate) fn begin(&mut self, pid: u32) {
+        self.end(pid);
+        if let Some(known) = self.jit_objects.get_mut().get_mut(&pid) {
+            known.begin();
+        }
     }
 
     /// Processes of which it is known what they have made.

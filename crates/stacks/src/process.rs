@@ -378,6 +378,11 @@ impl Processes {
         self.by_pid.get(&pid).is_some_and(|process| process.threads.contains(&tid))
     }
 
+    /// Whether all threads of a process that are known have ended.
+    pub(crate) fn has_no_thread(&self, pid: u32) -> bool {
+        self.by_pid.get(&pid).is_none_or(|process| process.threads.is_empty())
+    }
+
     /// The name of a thread.
     pub fn thread_name(&self, tid: u32) -> &[u8] {
         self.thread_names.get(&tid).map_or(b"", Vec::as_slice)

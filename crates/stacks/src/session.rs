@@ -180,11 +180,22 @@ impl Session {
             Some(Event::Mapped(mapped)) => self.processes.map(mapped, &mut self.files),
             Some(Event::Named { pid, tid, name, executed }) => {
                 self.processes.name(*pid, *tid, name, *executed);
+                if *executed {
+                    self.files.begin(*pid);
+                }
             }
             Some(Event::Forked { pid, tid, parent, parent_tid, before }) => {
                 self.processes.fork((*pid, *tid), (*parent, *parent_tid), *before);
+                if pid != parent {
+                    self.files.begin(*pid);
+                }
             }
-            Some(Event::Exited { pid, tid }) => self.processes.exit(*pid, *tid),
+            Some(Event::Exited { pid, tid }) => {
+                self.processes.exit(*pid, *tid);
+                if self.processes.has_no_thread(*pid) {
+                    self.files.end(*pid);
+                }
+            }
             Some(Event::Deferred { cookie, chain }) => self.deferred(*cookie, chain, take),
             Some(Event::Lost { count, at }) => {
                 self.statistics.lost = self.statistics.lost.saturating_add(*count);

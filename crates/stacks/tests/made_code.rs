@@ -153,6 +153,9 @@ fn code_in_a_file_of_another_format_is_left_as_code_that_was_made() {
     assert_eq!(callers_in(path, made, &frame, STACK + 32, false), work(FramePointer));
     // A file that cannot be read is of no known format.
     assert_eq!(callers_in("/nowhere/file", made, &frame, STACK + 32, true), []);
+    // One that had a build-id was an ELF file, whatever is there now.
+    let had_build_id = Some(&[7u8; 20][..]);
+    assert_eq!(callers_of(path, had_build_id, made, &frame, STACK + 32, true), []);
 }
 
 /// A session in which this process has `undescribed` and the code at an address.
@@ -220,4 +223,25 @@ fn an_innermost_instruction_does_not_say_that_a_process_keeps_no_frame_pointers(
     assert_eq!(of_kernel(&mut session, &[made]), ((1, End::Jit), Described::Perhaps));
     let kept = behind_call(&BY_FRAME_POINTER);
     assert_eq!(of_kernel(&mut with_code(kept), &[kept]).1, Described::No);
+}
+
+/// Its number may be that of another process by now.
+#[test]
+fn the_code_of_a_process_is_forgotten_with_its_memory() {
+    let pid = std::process::id();
+    let named = Event::Named { pid, tid: pid, name: b"other", executed: true };
+    let forked = Event::Forked { pid, tid: pid, parent: 1, parent_tid: 1, before: false };
+    for event in [named, forked, Event::Exited { pid, tid: pid }] {
+        let mut code = memmap2::MmapMut::map_anon(0x1000).unwrap();
+        code[0x100..0x140].copy_from_slice(&BY_STACK_POINTER);
+        let made =
+            code.as_ptr() as u64 + behind_call(&BY_STACK_POINTER) - BY_STACK_POINTER.as_ptr() as u64 + 0x100;
+        let stack = [LEAF, made, IN_WORK, IN_START];
+        let mut session = with_code(made);
+        assert_eq!(of_kernel(&mut session, &stack), ((2, End::Jit), Described::Yes));
+        code[0x100..0x140].copy_from_slice(&BY_FRAME_POINTER);
+        session.handle(0, Some(&event), &mut |_| ());
+        map(&mut session, made);
+        assert_eq!(of_kernel(&mut session, &stack), ((4, End::Root), Described::No), "{event:?}");
+    }
 }
