@@ -8,13 +8,15 @@
 //! returns ([`crate::code`]).
 //!
 //! The code may have changed since the sample. It is read again after a second, as long as the process is
-//! there, and whoever steps by its rules must see that they lead to code.
+//! there, and followed again if it has changed; and whoever steps by its rules must see that they lead to
+//! code.
 
 use crate::code::functions::{Functions, Kind, Piece};
 use crate::code::{Area, Code, LONGEST_CALL, called_before, ends_with_call};
 use crate::process_memory::ProcessMemory;
 use hashbrown::HashMap;
 use sframe_format::{Abi, Frame, Location, RegisterRule, Rules};
+use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 /// The most bytes of code that are read. What does not return within them is not followed.
@@ -36,16 +38,28 @@ const KEPT: Duration = Duration::from_secs(1);
 pub struct MadeCode {
     abi: Abi,
     memory: ProcessMemory,
-    /// For an address, and whether it is that of an instruction behind a call: when the code was read, and
-    /// its rules, if it tells any.
-    known: HashMap<(u64, bool), (Instant, Option<Rules>)>,
+    /// For an address, and whether it is that of an instruction behind a call.
+    known: HashMap<(u64, bool), Known>,
+    /// After how long the code at an address is read again.
+    kept: Duration,
+}
+
+/// What is known of the code at an address.
+#[derive(Clone, Copy)]
+struct Known {
+    /// When it was read.
+    read: Instant,
+    /// A hash of it. Code that is as it was need not be followed again.
+    hash: u64,
+    /// Its rules, if it tells any.
+    rules: Option<Rules>,
 }
 
 impl MadeCode {
     /// That of a process. `None`: its memory may not be read.
     pub fn open(abi: Abi, pid: u32) -> Option<Self> {
         let memory = ProcessMemory::open(pid, abi.endian())?;
-        Some(Self { abi, memory, known: HashMap::new() })
+        Some(Self { abi, memory, known: HashMap::new(), kept: KEPT })
     }
 
     /// The rules in front of the instruction at an address, which is said to be behind a call if it
@@ -53,14 +67,20 @@ impl MadeCode {
     pub fn rules_at(&mut self, address: u64, returns: bool) -> Option<Rules> {
         let key = (address, returns);
         let known = self.known.get(&key).copied();
-        if let Some((_, rules)) = known.filter(|(read, _)| read.elapsed() < KEPT) {
-            return rules;
+        if let Some(known) = known.filter(|known| known.read.elapsed() < self.kept) {
+            return known.rules;
         }
-        let Some(rules) = self.read(address, returns) else { return known?.1 };
+        let Some((before, code)) = self.around(address, returns) else { return known?.rules };
+        let hash = self.known.hasher().hash_one((&before, &code));
+        let rules = match known {
+            Some(known) if known.hash == hash => known.rules,
+            _ if returns && !ends_with_call(self.abi, &before) => None,
+            _ => first_rules(self.abi, address, &code),
+        };
         if self.known.len() >= MOST_KNOWN {
             self.known.clear();
         }
-        self.known.insert(key, (Instant::now(), rules));
+        self.known.insert(key, Known { read: Instant::now(), hash, rules });
         rules
     }
 
@@ -78,19 +98,23 @@ impl MadeCode {
         before(LONGEST_CALL).or_else(|| before(in_page.min(LONGEST_CALL)))
     }
 
-    /// The rules, read again. `None`: the memory cannot be read.
-    fn read(&self, address: u64, returns: bool) -> Option<Option<Rules>> {
-        if returns && !ends_with_call(self.abi, &self.before(address)?) {
-            return Some(None);
-        }
+    /// The code in front of an address, if it is said to be behind a call, and the code from there on.
+    /// `None`: the memory cannot be read.
+    fn around(&self, address: u64, returns: bool) -> Option<(Vec<u8>, Vec<u8>)> {
+        let before = if returns { self.before(address)? } else { Vec::new() };
         // The page behind may not be mapped.
         let in_page = (PAGE - address % PAGE) as usize;
         let bytes = |size| self.memory.bytes(address, size);
-        let code = bytes(MOST_CODE).or_else(|| bytes(in_page))?;
-        let larger = |size: &usize| (*size < code.len()).then_some(size * MORE_CODE);
-        let mut sizes = std::iter::successors(Some(FIRST_CODE), larger);
-        Some(sizes.find_map(|size| rules_of(self.abi, address, code.get(..size).unwrap_or(&code))))
+        Some((before, bytes(MOST_CODE).or_else(|| bytes(in_page))?))
     }
+}
+
+/// The rules in front of the first instruction of some code, which is at an address, by as little of it as
+/// tells any.
+fn first_rules(abi: Abi, address: u64, code: &[u8]) -> Option<Rules> {
+    let larger = |size: &usize| (*size < code.len()).then_some(size * MORE_CODE);
+    let mut sizes = std::iter::successors(Some(FIRST_CODE), larger);
+    sizes.find_map(|size| rules_of(abi, address, code.get(..size).unwrap_or(code)))
 }
 
 /// The rules in front of the first instruction of some code, which is at an address.
@@ -188,6 +212,27 @@ mod tests {
         std::hint::black_box(&code);
         assert!(made.calls(start + 25, start + 41) && !made.calls(start + 25, start + 40));
         assert!(!made.calls(start + 9, start + 9) && !made.calls(8, 8) && !made.calls(0, 0));
+    }
+
+    #[test]
+    fn code_that_has_changed_is_followed_again() {
+        let cfa = |made: &mut MadeCode, at| match made.rules_at(at, true) {
+            Some(Rules::Frame(frame)) => Some(frame.cfa),
+            _ => None,
+        };
+        // call *%rcx; add $8,%rsp; ret.
+        let mut code = memmap2::MmapMut::map_anon(PAGE as usize).unwrap();
+        code[..7].copy_from_slice(&[0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3]);
+        let at = code.as_ptr() as u64 + 2;
+        let mut made = MadeCode::open(Abi::Amd64, std::process::id()).unwrap();
+        made.kept = Duration::ZERO;
+        let first = Some(CfaRule::register(7, 16));
+        assert_eq!((cfa(&mut made, at), cfa(&mut made, at)), (first, first));
+        code[5] = 24;
+        assert_eq!(cfa(&mut made, at), Some(CfaRule::register(7, 32)));
+        // No call is before it any more.
+        code[0] = 0x90;
+        assert_eq!(cfa(&mut made, at), None);
     }
 
     #[test]
