@@ -42,7 +42,8 @@ pub fn run<T: Target>(image: &Image<'_, T>, file: &mut OutputFile) -> io::Result
         },
     );
     file.end_of_regions()?;
-    // For the build-id, `.sframe` counts as it was before: its index follows from the rest.
+    // No region has the index of `.sframe`, so the build-id counts it as it is in the end, and the blobs
+    // behind it as they were before: what changes in them follows from the rest.
     sframe_output::overlay::finish(image, file.bytes());
     if image.config.output_format == OutputFormat::Elf {
         headers::write(image, file.bytes());
