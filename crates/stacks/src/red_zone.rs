@@ -48,13 +48,17 @@ pub fn step_without(
     (caller.sp == returned).then_some(found)
 }
 
-/// The only word above the stack pointer `sp` that is at the place where its own value leads.
+/// The word above the stack pointer `sp` that is at the place where its own value leads. An earlier call may
+/// have left another one further above: then it counts that the stack pointer is still in the frame that
+/// belongs to the first, and in no other.
 fn kept_word(kept: &KeptStackPointer, sp: u64, read: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
     let start = sp.checked_next_multiple_of(8)?;
+    let called_with = |word: u64| word.wrapping_sub(kept.added as u64);
     let places = (0..MAX_WORDS).map_while(|number| start.checked_add(8 * number));
     let words = places.map_while(|place| Some((place, read(place).ok()?)));
-    let mut found = words
-        .filter(|&(place, word)| word > place && kept.place(word.wrapping_sub(kept.added as u64)) == place);
+    let mut found = words.filter(|&(place, word)| word > place && kept.place(called_with(word)) == place);
     let word = found.next()?.1;
-    found.next().is_none().then_some(word)
+    let is_inside = |word: u64| kept.lowest(called_with(word)) <= sp;
+    let others = found.map(|(_, word)| is_inside(word)).collect::<Vec<_>>();
+    (others.is_empty() || (is_inside(word) && !others.contains(&true))).then_some(word)
 }

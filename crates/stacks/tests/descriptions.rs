@@ -49,7 +49,7 @@ fn a_word_in_the_red_zone_is_found_where_the_function_stored_it_first() {
     const HASH: u64 = 0x40_00e6;
     let sp = STACK + 0x20;
     let at = |offset: u64| (offset - 0x20) as usize / 8;
-    let mut stack = [STACK; 64];
+    let mut stack = [STACK; 96];
     (stack[at(0x58)], stack[at(0x98)]) = (STACK + 0x98, 0x40_00b5);
     let of = |stack: &[u64]| {
         let mut writer = Writer::default();
@@ -60,11 +60,16 @@ fn a_word_in_the_red_zone_is_found_where_the_function_stored_it_first() {
     let unwound = of(&stack);
     assert_eq!(addresses(&unwound), [HASH, 0x40_00b5]);
     assert_eq!(unwound.profile.rows[0].end, End::Root);
-    // The address is behind no call; no word holds what the function stores there; two words do.
-    let mut others = [stack; 3];
+    // Another call has left a word above, in whose frame the stack pointer is not.
+    let mut left = stack;
+    (left[at(0x158)], left[at(0x198)]) = (STACK + 0x198, 0x40_00b5);
+    assert_eq!(addresses(&of(&left)), [HASH, 0x40_00b5]);
+    // The address is behind no call; no word holds what the function stores there; two words do, of frames
+    // above the stack pointer.
+    let mut others = [stack, stack, left];
     others[0][at(0x98)] = HASH;
     others[1][at(0x58)] = STACK + 0x198;
-    (others[2][at(0x158)], others[2][at(0x198)]) = (STACK + 0x198, 0x40_00b5);
+    (others[2][at(0x58)], others[2][at(0x258)]) = (0, STACK + 0x298);
     for stack in others {
         assert_eq!(of(&stack).frames(0).len(), 1);
         assert_eq!(of(&stack).end(0), "memory that was not copied");

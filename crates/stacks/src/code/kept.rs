@@ -67,6 +67,16 @@ impl KeptStackPointer {
         let sp = self.changes.iter().fold(sp, |sp, change| change.apply(sp));
         sp.wrapping_add_signed(self.offset)
     }
+
+    /// The lowest address that is part of the frame by then, if the function was called with this stack
+    /// pointer.
+    pub fn lowest(&self, sp: u64) -> u64 {
+        let steps = self.changes.iter().scan(sp, |sp, change| {
+            *sp = change.apply(*sp);
+            Some(*sp)
+        });
+        steps.min().unwrap_or(sp)
+    }
 }
 
 /// The register that an instruction stores in a word of the stack, and the word's offset from the stack
@@ -135,6 +145,7 @@ mod tests {
     fn the_word_is_where_the_first_instructions_store() {
         let kept = read(&ALIGNS).unwrap();
         assert_eq!((kept.place(0x7ffe_1238), kept.added), (0x7ffe_0800 + 0x480 + 0x98, 0));
+        assert_eq!(kept.lowest(0x7ffe_1238), 0x7ffe_0800);
         // lea 8(%rsp),%rdx; push %rsp; mov %rdx,(%rsp)
         let kept = read(&[0x48, 0x8d, 0x54, 0x24, 8, 0x54, 0x48, 0x89, 0x14, 0x24]).unwrap();
         assert_eq!((kept.place(0x1000), kept.added), (0xff8, 8));
