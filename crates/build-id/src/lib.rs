@@ -14,6 +14,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The most bytes that are hashed in one go. Another size would give the same file another identifier.
 const SHARD: usize = 1 << 20;
+/// How many shards one job hashes. Whoever adds no more waits for no other thread, and so does not take up
+/// another job with its bytes in hand.
+const SHARDS_PER_JOB: usize = 4;
 /// The bytes of the longest identifier.
 const LONGEST: usize = 20;
 
@@ -93,7 +96,8 @@ impl Digests {
     /// Adds the part of the file that begins at `start`. Parts do not overlap. Another division into parts
     /// gives another identifier. Bytes that change later must follow from the others.
     pub fn add(&self, start: u64, bytes: &[u8]) {
-        bytes.par_chunks(SHARD).enumerate().for_each(|(number, shard)| {
+        let shards = bytes.par_chunks(SHARD).enumerate().with_min_len(SHARDS_PER_JOB);
+        shards.for_each(|(number, shard)| {
             let start = start + (number * SHARD) as u64;
             let digest = self.algorithm.digest(shard);
             let part = Part { start, end: start + shard.len() as u64, digest };

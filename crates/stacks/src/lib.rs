@@ -20,7 +20,7 @@
 //! | [`table`] | their compact tables, for the kernel |
 //! | `symbols`, `go_table`, `go_lines`, `inlines` | names for their addresses |
 //! | `jit_map` | names of code that programs made while they ran |
-//! | `in_memory`, `jit_objects`, `hotspot`, `process_memory` | such code, by what programs keep of it in memory |
+//! | `in_memory`, `jit_objects`, `hotspot`, `process_memory` | such code, by what is in memory |
 //! | `jit_object`, `hotspot_frame`, `made_code` | how its frames are left |
 //! | `name`, [`namer`], [`kernel`] | the names of a frame; names of the kernel's functions |
 //! | [`files`], `shelf` | one cache of files for all processes, with a bound on those that are open |

@@ -320,8 +320,7 @@ fn caller_of_entry(
     read: &mut impl FnMut(u64) -> Result<u64, ()>,
 ) -> Option<(FrameAddress, Source)> {
     let top = read(registers.sp).ok().filter(|_| process.unwinder().abi() == Abi::Amd64)?;
-    let is_entry = files.ask_made_code(pid, |code| code.calls(top, at.address()).then_some(()));
-    is_entry?;
+    files.ask_made_code(pid, |code| code.calls(top, at.address()).then_some(()))?;
     registers.sp = registers.sp.wrapping_add(size_of::<u64>() as u64);
     Some((FrameAddress::ReturnAddress(top), Source::Instructions))
 }
