@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// This number goes up when a recipe changes, so that folders from an older recipe are made again.
 const RECIPE: u32 = 2;
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Case {
     recipe: u32,
     /// Arguments of the link, without the output; relative paths start at the case's folder.

@@ -3,7 +3,7 @@
 //!
 //! The archive has no frames. Each of its objects gets frames from its `.eh_frame` (`sframe derive`), split
 //! by text section (`sframe split`). The command line names all objects, so that every linker takes the same
-//! ones. linker takes the same.
+//! ones.
 
 use std::path::Path;
 

@@ -22,15 +22,23 @@ pub struct Bench {
     pub workload: Workload,
     /// The folder of its inputs.
     pub folder: PathBuf,
+    /// The folder of the outputs.
+    pub outputs: PathBuf,
     pub case: Case,
     /// The processors that each linker may use.
     pub processors: usize,
 }
 
 impl Bench {
+    /// The same with outputs in another folder.
+    pub fn with_outputs(&self, outputs: PathBuf) -> Bench {
+        let Bench { workload, processors, .. } = *self;
+        Bench { workload, folder: self.folder.clone(), outputs, case: self.case.clone(), processors }
+    }
+
     /// Where a linker writes.
     pub fn output(&self, linker: &Linker) -> PathBuf {
-        self.folder.join(format!("output-{}", linker.name.replace(' ', "")))
+        self.outputs.join(format!("output-{}", linker.name.replace(' ', "")))
     }
 
     /// Links once and returns the cost, or the error. The linker already has the workload's arguments

@@ -2,20 +2,19 @@
 //!
 //! A case is a folder with every input and the exact arguments of one link ([`case`]); no compiler driver
 //! runs while links are timed. All linkers get the same arguments and the same number of processors. None is
-//! told how many threads to start: users do not say either, and otherwise a default that starts too few would
-//! not show.
+//! told how many threads to start, except where a table is about that: users do not say either, and otherwise
+//! a default that starts too few would not show.
 //!
-//! The linkers take turns. In one round, every linker links twice: first without an old output, then over the
-//! output that is there, as a build does. The next round begins with another linker. A first round warms the
-//! file cache, checks that each output runs, and does not count. Linkers that take many times as long as the
-//! quickest one leave after a few rounds. The others go on, because a link of milliseconds needs more rounds.
-//! [`measure`] takes the numbers.
+//! [`turns`] says in which order they link, [`measure`] takes the numbers. There are four tables, each with
+//! its page in `benches/`:
+//! - `linkers`: all linkers, all figures ([`table`]);
+//! - `cores`: numbers of threads up to the machine's processors ([`cores`]);
+//! - `file-systems`: where the output goes, and ways of writing it ([`file_systems`]);
+//! - `jobs`: many links at once under make ([`jobs`]).
 //!
-//! `--against COMMIT` times two builds of this linker in the same way ([`against`]). `--cores` says what more
-//! processors would bring ([`cores`]).
+//! `--against COMMIT` times two builds of this linker in the same way ([`against`]).
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -26,38 +25,81 @@ mod busy;
 pub mod case;
 mod cores;
 mod database;
+mod file_systems;
 mod functions;
 pub mod generated;
 pub mod generated_object;
 pub mod generated_program;
+mod jobs;
 mod link;
 pub mod linkers;
 pub mod measure;
+mod page;
 pub mod passes;
 mod picture;
 pub mod programs;
 mod results;
 mod table;
 mod targets;
+mod turns;
+mod ways;
 pub mod workload;
 
-use ::peers::Linker;
+use ::peers::{Family, Linker};
 use build::release_build;
 use busy::Busy;
-use link::{Before, Bench};
-use results::{CaseResult, Costs, Figure, LinkerResult};
+use link::Bench;
+use page::Conditions;
+use results::{CaseResult, LinkerResult};
 use workload::Workload;
 
-/// A linker is quick if it takes at most this many times as long as the quickest one.
-const QUICK: f64 = 4.0;
-/// The number of rounds for quick linkers.
-const QUICK_ROUNDS: u64 = 15;
-/// The longest time that quick linkers go on after the others, in every case.
-const FURTHER_TIME: Duration = Duration::from_secs(60);
+/// A table of times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Table {
+    /// All linkers and all figures, on --processors (benches/README.md)
+    Linkers,
+    /// With 1, 2, 4 … threads, to as many as the machine has processors (benches/many-cores.md, on fewer
+    /// than eight benches/few-cores.md)
+    Cores,
+    /// With outputs on ext4, xfs, btrfs and tmpfs, and ways of writing there; as root
+    /// (benches/file-systems.md)
+    FileSystems,
+    /// Many links at once under make (benches/jobs.md)
+    Jobs,
+}
+
+impl Table {
+    /// The workloads that the table has if nobody chooses others.
+    fn workloads(self) -> &'static [Workload] {
+        match self {
+            Table::Linkers | Table::Cores => Workload::value_variants(),
+            Table::FileSystems => &[Workload::Rust, Workload::Llvm, Workload::Generated8000],
+            Table::Jobs => &[Workload::Tiny, Workload::Static, Workload::Rust, Workload::Generated2000],
+        }
+    }
+
+    /// Whether a linker takes part if nobody chooses others: where many numbers are tried, the quick ones.
+    fn takes(self, linker: &Linker) -> bool {
+        self == Table::Linkers || matches!(linker.family, Family::SFrameLd | Family::Mold | Family::Wild)
+    }
+
+    fn page(self, processors: usize) -> &'static Path {
+        Path::new(match self {
+            Table::Linkers => "benches/README.md",
+            Table::Cores if processors < 8 => "benches/few-cores.md",
+            Table::Cores => "benches/many-cores.md",
+            Table::FileSystems => "benches/file-systems.md",
+            Table::Jobs => "benches/jobs.md",
+        })
+    }
+}
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Cases to run (all by default)
+    /// The table to make
+    #[arg(value_enum, default_value_t = Table::Linkers)]
+    table: Table,
+    /// Cases to run (by default, those of the table)
     #[arg(long = "case", value_enum, value_delimiter = ',')]
     cases: Vec<Workload>,
     /// Only prepare the cases and print where they are and how to link them by hand
@@ -67,21 +109,19 @@ pub struct Arguments {
     #[arg(long)]
     write: bool,
     /// Time a build of COMMIT beside this one, and fail if this one is more than 1.03 times slower
-    #[arg(long, value_name = "COMMIT", conflicts_with_all = ["write", "peers_only", "linkers"])]
+    #[arg(long, value_name = "COMMIT", conflicts_with_all = ["table", "write", "peers_only", "linkers"])]
     against: Option<String>,
-    /// Say what more processors would bring, in benches/cores.md with --write
-    #[arg(long, conflicts_with_all = ["against", "peers_only", "linkers"])]
-    cores: bool,
     /// Counted rounds; each runs every linker once, and quick linkers run up to 15
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
-    /// Processors that each linker may use
-    #[arg(long, default_value_t = 2)]
-    processors: usize,
+    /// Processors that each linker may use (by default 2, and all in the tables that are about their number)
+    #[arg(long)]
+    processors: Option<usize>,
     /// Processes that keep processors busy while times are taken, as other jobs of a build do
     #[arg(long, default_value_t = 0)]
     busy: usize,
-    /// Linkers to time, by the names of the folders of peers (all by default); sframe-ld is always timed
+    /// Linkers to time, by the names of the folders of peers (by default, those of the table); sframe-ld is
+    /// always timed
     #[arg(long = "linker", value_delimiter = ',')]
     linkers: Vec<String>,
     /// Do not time sframe-ld
@@ -90,6 +130,9 @@ pub struct Arguments {
     /// The sframe-ld to time (by default: built here, in release mode)
     #[arg(long, conflicts_with = "peers_only")]
     sframe_ld: Option<PathBuf>,
+    /// A build of sframe-ld by profile, as `cargo xtask package` makes it, to time beside the plain one
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["against", "peers_only"])]
+    profiled: Option<PathBuf>,
     /// Folder of peers: one folder per linker, with a file `cmd`
     #[arg(long, env = "SFRAME_PEERS", default_value = "target/peers")]
     peers: PathBuf,
@@ -99,33 +142,68 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
-    let names = if arguments.cases.is_empty() { Workload::value_variants() } else { &arguments.cases };
-    let mut cases = vec![];
-    for &name in names {
-        let folder = arguments.directory.join(name.folder());
-        let case = name.prepared(&folder).with_context(|| format!("cannot prepare case {}", name.name()))?;
-        name.complete(&folder)?;
-        let folder = folder.canonicalize()?;
-        cases.push(Bench { workload: name, folder, case, processors: arguments.processors });
-    }
+    let Arguments { table, rounds, busy, .. } = arguments;
+    let all = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = arguments.processors.unwrap_or(if table == Table::Linkers { 2 } else { all });
+    let cases = prepared(&arguments, processors)?;
     if arguments.prepare {
         cases.iter().for_each(print_prepared);
         return Ok(());
     }
-    let _busy = Busy::start(arguments.busy)?;
+    let _busy = Busy::start(busy)?;
     let ours = if arguments.peers_only { None } else { Some(sframe_ld(&arguments)?) };
     if let (Some(commit), Some(ours)) = (&arguments.against, &ours) {
-        return against::run(commit, ours, &cases, arguments.rounds);
+        return against::run(commit, ours, &cases, rounds);
     }
-    if let (true, Some(ours)) = (arguments.cores, &ours) {
-        let found = linkers::find(Some(ours), Path::new(""), &["sframe-ld".into()])?;
-        let text = cores::render(&cases, &found[0], arguments.rounds)?;
-        print!("{text}");
-        return if arguments.write { Ok(std::fs::write("benches/cores.md", text)?) } else { Ok(()) };
+    let linkers = taking_part(&arguments, ours.as_deref())?;
+    let conditions = Conditions { rounds, processors, busy };
+    let text = match table {
+        Table::Linkers => return all_linkers(&arguments, &cases, &linkers, conditions),
+        Table::Cores => cores::render(&cases, &linkers, conditions)?,
+        Table::FileSystems => file_systems::render(&cases, &linkers, conditions, &arguments.directory)?,
+        Table::Jobs => jobs::render(&cases, &linkers, conditions)?,
+    };
+    print!("{text}");
+    if arguments.write { write(table, processors, &text) } else { Ok(()) }
+}
+
+/// The cases, ready to be linked.
+fn prepared(arguments: &Arguments, processors: usize) -> Result<Vec<Bench>> {
+    let names = if arguments.cases.is_empty() { arguments.table.workloads() } else { &arguments.cases };
+    let prepare = |&name: &Workload| {
+        let folder = arguments.directory.join(name.folder());
+        let case = name.prepared(&folder).with_context(|| format!("cannot prepare case {}", name.name()))?;
+        name.complete(&folder)?;
+        let folder = folder.canonicalize()?;
+        Ok(Bench { workload: name, outputs: folder.clone(), folder, case, processors })
+    };
+    names.iter().map(prepare).collect()
+}
+
+/// The linkers of the table: this project's, by profile too if that was given, and the others.
+fn taking_part(arguments: &Arguments, ours: Option<&Path>) -> Result<Vec<Linker>> {
+    let mut found = linkers::find(ours, &arguments.peers, &arguments.linkers)?;
+    if arguments.linkers.is_empty() {
+        found.retain(|linker| arguments.table.takes(linker));
     }
-    let linkers = linkers::find(ours.as_deref(), &arguments.peers, &arguments.linkers)?;
+    if let Some(path) = &arguments.profiled {
+        let path = path.canonicalize().with_context(|| format!("no linker at {}", path.display()))?;
+        let profiled = Linker::probe("sframe-ld by profile", vec![path.display().to_string()])
+            .with_context(|| format!("{} does not answer to --version", path.display()))?;
+        found.insert(1, profiled);
+    }
+    Ok(found)
+}
+
+/// The table of all linkers, and its pictures.
+fn all_linkers(
+    arguments: &Arguments,
+    cases: &[Bench],
+    linkers: &[Linker],
+    conditions: Conditions,
+) -> Result<()> {
     let mut results = vec![];
-    for bench in &cases {
+    for bench in cases {
         let name = bench.workload;
         eprintln!("{}: {}", name.name(), name.description());
         let taking: Vec<Linker> = linkers.iter().flat_map(|linker| name.taking(linker)).collect();
@@ -133,21 +211,25 @@ pub fn run(arguments: Arguments) -> Result<()> {
             name: name.name(),
             description: name.description(),
             objects: bench.case.objects,
-            linkers: run_case(bench, &taking, arguments.rounds)?,
+            linkers: turns::run(bench, &taking, conditions.rounds)?,
         });
     }
-    let Arguments { rounds, processors, busy, .. } = arguments;
-    let text = table::render(&results, &linkers, table::Conditions { rounds, processors, busy })?;
+    let text = table::render(&results, linkers, conditions)?;
     print!("{text}");
     if arguments.write {
-        std::fs::create_dir_all("benches")?;
-        std::fs::write("benches/README.md", text)?;
-        picture::write(Path::new("benches"), &results, &linkers)?;
+        write(Table::Linkers, conditions.processors, &text)?;
+        picture::write(Path::new("benches"), &results, linkers)?;
     }
     match results.iter().flat_map(|case| &case.linkers).find(|result| result.name == "sframe-ld") {
         Some(LinkerResult { outcome: Err(problem), .. }) => bail!("sframe-ld failed: {problem}"),
         _ => Ok(()),
     }
+}
+
+fn write(table: Table, processors: usize, text: &str) -> Result<()> {
+    let page = table.page(processors);
+    std::fs::create_dir_all("benches")?;
+    std::fs::write(page, text).with_context(|| format!("cannot write {}", page.display()))
 }
 
 fn print_prepared(bench: &Bench) {
@@ -165,65 +247,4 @@ fn sframe_ld(arguments: &Arguments) -> Result<PathBuf> {
         return path.canonicalize().with_context(|| format!("no linker at {}", path.display()));
     }
     release_build(Path::new("."), "sframe-ld")
-}
-
-/// The median wall time over an old output, in milliseconds.
-fn wall(result: &LinkerResult) -> Option<f64> {
-    result.spread(Figure::WallReplaced).map(|spread| spread.median)
-}
-
-/// Links once in each of the two ways, with every linker that takes part.
-fn run_round(
-    bench: &Bench,
-    linkers: &[Linker],
-    round: u64,
-    results: &mut [LinkerResult],
-    takes_part: impl Fn(usize) -> bool,
-) -> Result<()> {
-    for turn in 0..linkers.len() {
-        let number = (round as usize + turn) % linkers.len();
-        if !takes_part(number) {
-            continue;
-        }
-        for before in [Before::Nothing, Before::Output] {
-            let Ok(costs) = &mut results[number].outcome else { break };
-            match bench.link(&linkers[number], before)? {
-                Ok(cost) if before == Before::Nothing => costs.fresh.push(cost),
-                Ok(cost) => costs.replaced.push(cost),
-                Err(problem) => results[number].outcome = Err(problem),
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Links with every linker, in turns.
-fn run_case(bench: &Bench, linkers: &[Linker], rounds: u64) -> Result<Vec<LinkerResult>> {
-    let mut results = vec![];
-    for linker in linkers {
-        let outcome = bench.link(linker, Before::Nothing)?;
-        let output = bench.output(linker);
-        let size = output.metadata().map_or(0, |metadata| metadata.len());
-        let outcome = outcome
-            .and_then(|_| bench.case.check(&bench.folder, &output))
-            .map(|()| Costs::default())
-            .inspect_err(|problem| eprintln!("  {}: {problem}", linker.name));
-        results.push(LinkerResult { name: linker.name.clone(), output_size: size, outcome });
-    }
-    for round in 0..rounds {
-        run_round(bench, linkers, round, &mut results, |_| true)?;
-    }
-    // If a link takes milliseconds, one link says little, so quick linkers go on among themselves.
-    let quickest = results.iter().filter_map(wall).min_by(f64::total_cmp).unwrap_or_default();
-    let quick: Vec<bool> =
-        results.iter().map(|result| wall(result).is_some_and(|wall| wall <= quickest * QUICK)).collect();
-    let begin = Instant::now();
-    for round in rounds..QUICK_ROUNDS {
-        if begin.elapsed() > FURTHER_TIME {
-            break;
-        }
-        run_round(bench, linkers, round, &mut results, |number| quick[number])?;
-    }
-    bench.clean(linkers);
-    Ok(results)
 }

@@ -8,6 +8,8 @@ pub struct Pass {
     pub name: String,
     /// Wall time in milliseconds.
     pub wall: f64,
+    /// Processor time of all threads in milliseconds.
+    pub cpu: f64,
 }
 
 /// The passes that the messages of a link report, in order. Passes with the same name become one.
@@ -15,13 +17,19 @@ pub fn read(messages: &str) -> Vec<Pass> {
     let mut passes: Vec<Pass> = Vec::new();
     for line in messages.lines() {
         let Some((times, name)) = line.split_once(" busy  ") else { continue };
-        let Some(wall) = times.split_whitespace().next().and_then(|wall| wall.parse().ok()) else { continue };
+        let mut words = times.split_whitespace();
+        let mut number = |nth| words.nth(nth).and_then(|word| word.parse::<f64>().ok());
+        // "WALL ms SHARE % CPU ms CPU BUSY"
+        let (Some(wall), Some(cpu)) = (number(0), number(3)) else { continue };
         if name == "total" {
             continue;
         }
         match passes.iter_mut().find(|pass| pass.name == name) {
-            Some(pass) => pass.wall += wall,
-            None => passes.push(Pass { name: name.to_owned(), wall }),
+            Some(pass) => {
+                pass.wall += wall;
+                pass.cpu += cpu;
+            }
+            None => passes.push(Pass { name: name.to_owned(), wall, cpu }),
         }
     }
     passes
@@ -30,11 +38,16 @@ pub fn read(messages: &str) -> Vec<Pass> {
 /// The medians of the passes of several links, in the order of the first link.
 pub fn medians(links: &[Vec<Pass>]) -> Vec<Pass> {
     let names = links.first().into_iter().flatten().map(|pass| &pass.name);
-    let wall = |name: &String| {
+    let median_of = |name: &String, time: fn(&Pass) -> f64| {
         let of = links.iter().filter_map(|link| link.iter().find(|pass| pass.name == *name));
-        median(of.map(|pass| pass.wall)).unwrap_or_default()
+        median(of.map(time)).unwrap_or_default()
     };
-    names.map(|name| Pass { name: name.clone(), wall: wall(name) }).collect()
+    let of = |name: &String| Pass {
+        name: name.clone(),
+        wall: median_of(name, |pass| pass.wall),
+        cpu: median_of(name, |pass| pass.cpu),
+    };
+    names.map(of).collect()
 }
 
 #[cfg(test)]
@@ -55,7 +68,10 @@ mod tests {
             ["lay out", "read, merge"]
         );
         assert!((passes[0].wall - 3.5).abs() < 1e-9);
-        let other = vec![Pass { name: "lay out".into(), wall: 4.5 }];
-        assert!((medians(&[passes, other])[0].wall - 4.0).abs() < 1e-9);
+        assert!((passes[0].cpu - 6.4).abs() < 1e-9);
+        let other = vec![Pass { name: "lay out".into(), wall: 4.5, cpu: 7.4 }];
+        let both = medians(&[passes, other]);
+        assert!((both[0].wall - 4.0).abs() < 1e-9);
+        assert!((both[0].cpu - 6.9).abs() < 1e-9);
     }
 }

@@ -4,10 +4,10 @@
 //! ratio to mold's.
 
 use std::fmt::Write;
-use std::process::Command;
 
 use anyhow::Result;
 
+use super::page::{self, Conditions};
 use super::results::{CaseResult, Figure, Spread};
 use super::targets;
 use ::peers::{Family, Linker};
@@ -22,24 +22,10 @@ const WITH_RATIO: [(&str, Figure); 4] = [
 const ALONE: [(&str, Figure); 2] =
     [("CPU behind the end, ms", Figure::CpuBehind), ("faults, thousands", Figure::Faults)];
 
-/// The conditions of the links.
-#[derive(Clone, Copy)]
-pub struct Conditions {
-    /// Counted rounds.
-    pub rounds: u64,
-    /// Processors that each linker could use.
-    pub processors: usize,
-    /// Other processes that ran meanwhile.
-    pub busy: usize,
-}
-
 pub fn render(results: &[CaseResult], linkers: &[Linker], conditions: Conditions) -> Result<String> {
     let Conditions { rounds, processors, busy } = conditions;
     let mut text = String::new();
-    let output = Command::new("date").args(["-u", "+%F"]).output()?;
-    let date = String::from_utf8_lossy(&output.stdout).trim().to_string();
-    writeln!(text, "# How fast sframe-ld links\n")?;
-    writeln!(text, "Written by `cargo xtask bench --write` on {date}, on {}.\n", machine())?;
+    page::begin(&mut text, "How fast sframe-ld links", "bench --write")?;
     writeln!(
         text,
         "Medians of {rounds} rounds (least to greatest), or of as many as a table says, all linkers in turns on \
@@ -53,10 +39,7 @@ pub fn render(results: &[CaseResult], linkers: &[Linker], conditions: Conditions
          ![Wall times beside other linkers](wall.svg)\n",
         baseline(linkers).map_or("the first linker", |linker| &linker.name)
     )?;
-    writeln!(text, "| linker | version |\n|---|---|")?;
-    for linker in linkers {
-        writeln!(text, "| {} | {} |", linker.name, linker.version)?;
-    }
+    page::versions(&mut text, linkers)?;
     targets::render(&mut text, results, linkers)?;
     for case in results {
         render_case(&mut text, case, linkers)?;
@@ -139,22 +122,6 @@ fn render_growth(text: &mut String, results: &[CaseResult], linkers: &[Linker]) 
         }
     }
     Ok(())
-}
-
-/// Describes the machine: processors, memory, system.
-fn machine() -> String {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let field = |text: &str, name: &str| {
-        let line = text.lines().find(|line| line.starts_with(name))?;
-        Some(line.split_once([':', '='])?.1.trim().trim_matches('"').to_string())
-    };
-    let processors = read("/proc/cpuinfo");
-    let count = processors.lines().filter(|line| line.starts_with("processor")).count();
-    let model = field(&processors, "model name").unwrap_or("processors of unknown model".into());
-    let memory = field(&read("/proc/meminfo"), "MemTotal").unwrap_or_default();
-    let memory: u64 = memory.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
-    let system = field(&read("/etc/os-release"), "PRETTY_NAME").unwrap_or("Linux".into());
-    format!("{count} × {model}, {} GiB of memory, {system}", memory.div_ceil(1024 * 1024))
 }
 
 #[cfg(test)]

@@ -85,9 +85,10 @@ pub fn render(text: &mut String, results: &[CaseResult], linkers: &[Linker]) -> 
     }
     writeln!(
         text,
-        "\n[misses.md](misses.md) says why targets are missed and what was tried, [cores.md](cores.md) what more processors \
-         would\nbring; [browser](../tests/proofs/browser.md) is a link of a browser's size. [outputs.md](outputs.md) compares outputs with those of the\n\
-         linker before the work on speed."
+        "\n[misses.md](misses.md) says why targets are missed and what was tried. [few-cores.md](few-cores.md) has times by numbers of \
+         threads,\n[file-systems.md](file-systems.md) by where the output goes, [jobs.md](jobs.md) of many links at once, \
+         [builds.md](builds.md) of both builds of the linker;\n[browser](../tests/proofs/browser.md) is a link of a browser's size. [outputs.md](outputs.md) \
+         compares outputs with those of the linker before\nthe work on speed."
     )?;
     Ok(())
 }
