@@ -3,8 +3,8 @@
 //! A library that is opened only because another one needs it takes no part in the link: no symbol binds to
 //! it, and the output does not name it. But its symbols are there at run time. So the linker can tell whether
 //! a library's own undefined symbols will be found, and which library an object's undefined symbol would
-//! need. Without the option, the linker opens such libraries only when an object's symbol turns out to be
-//! undefined: a link that succeeds would read them for nothing.
+//! need. Without the option, the linker opens such libraries only when a symbol of an object or a library
+//! turns out to be undefined: other links would read them for nothing.
 //!
 //! The directories are searched in GNU ld's order: those of `-rpath-link`, of `-rpath`, of the needing
 //! library itself (`DT_RUNPATH`, `DT_RPATH`), and the machine's own. A library chooses both how many
@@ -16,7 +16,7 @@ use crate::input::object::FileName;
 use crate::input::shared::NeededLibraries;
 use crate::input::store::InputStore;
 use crate::input::{InputSource, SharedFile, sniff};
-use crate::phase::Inputs;
+use crate::phase::{Inputs, Resolved};
 use hashbrown::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -36,27 +36,42 @@ pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>, source: &dyn InputSource) -> N
     if inputs.config.search.rpath_link.is_empty() {
         return NeededLibraries::default();
     }
-    open_all(inputs, source, |library, index| {
-        let symbol = &library.symbols[index];
-        !symbol.is_undefined() && !symbol.is_local()
-    })
+    open_all(inputs, source, |_| true, defines)
+}
+
+/// The libraries that those need which the output loads, for symbols that libraries lack. With `-rpath-link`
+/// they are known already.
+pub fn of_loaded<'a, T: Target>(link: &Resolved<'a, T>, source: &dyn InputSource) -> NeededLibraries<'a> {
+    if !link.config.search.rpath_link.is_empty() {
+        return NeededLibraries::default();
+    }
+    open_all(link, source, |index| link.definitions.loaded_libraries[index], defines)
+}
+
+/// Whether a symbol is there for other modules, in whatever version.
+fn defines<E: ByteOrder>(library: &SharedFile<'_, E>, index: usize) -> bool {
+    let symbol = &library.symbols[index];
+    !symbol.is_undefined() && !symbol.is_local()
 }
 
 /// The same libraries for a message about an undefined symbol, with the symbols that it could bind to.
 pub fn for_messages<'a, T: Target>(inputs: &Inputs<'a, T>, source: &dyn InputSource) -> NeededLibraries<'a> {
-    open_all(inputs, source, SharedFile::is_plain_definition)
+    open_all(inputs, source, |_| true, SharedFile::is_plain_definition)
 }
 
-/// Opens the libraries, and lists those of their symbols that `counts` accepts.
+/// Opens what the libraries need that `takes` accepts by their numbers, and lists those symbols that `counts`
+/// accepts.
 fn open_all<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     source: &dyn InputSource,
+    takes: impl Fn(usize) -> bool,
     counts: impl Fn(&SharedFile<'a, T::E>, usize) -> bool,
 ) -> NeededLibraries<'a> {
     let mut needed = NeededLibraries::default();
     let named: HashSet<&[u8]> = inputs.shared.iter().map(|library| library.soname).collect();
     let mut wanted: Vec<Wanted> = Vec::new();
-    inputs.shared.iter().for_each(|library| want(library, &mut wanted));
+    let taken = inputs.shared.iter().enumerate().filter(|&(index, _)| takes(index));
+    taken.for_each(|(_, library)| want(library, &mut wanted));
     // Libraries may need each other in circles, so each is opened once.
     let (mut next, mut left) = (0, MAX_LOOK_UPS);
     while let Some((name, own)) = wanted.get(next) {

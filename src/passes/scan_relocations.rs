@@ -103,7 +103,7 @@ pub fn finish<'a, T: Target>(
     if undefined.iter().any(|references| !references.is_empty()) {
         undefined::report(link, &undefined, &open_needed_libraries::for_messages(link, source), left_out);
     }
-    undefined::report_shared(link);
+    undefined::report_shared(link, || open_needed_libraries::of_loaded(link, source));
     discarded::report(link, &asked.discarded);
     link.describe_relocation_errors();
     asked

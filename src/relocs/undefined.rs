@@ -7,6 +7,7 @@ use crate::arch::Target;
 use crate::cli::Report;
 use crate::decision::site::Reference;
 use crate::diag::{Code, Diagnostic, Severity};
+use crate::elf::Sym;
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SymbolId};
 use crate::input::SharedFile;
@@ -19,6 +20,7 @@ use hashbrown::{HashMap, HashSet};
 use hints::{FindLeftOut, Hints, definition_place};
 use parallel::ParallelSlice;
 use std::sync::OnceLock;
+use zerocopy::byteorder::ByteOrder;
 
 /// The largest number of references that one message shows.
 const MAX_SHOWN: usize = 3;
@@ -157,48 +159,68 @@ fn set_of<'n, T: Target>(link: &Live<'_, T>, name: &'n [u8]) -> Option<&'n [u8]>
 
 /// Reports undefined symbols of the shared libraries that the output loads. Either no module defines the
 /// symbol in the required version, or the program defines it and does not export it. The linker does not
-/// judge a library with a `DT_NEEDED` that it has not seen, because that library may define the symbol.
-pub fn report_shared<T: Target>(link: &Bound<'_, T>) {
+/// judge a library with a `DT_NEEDED` that it has not seen, because that library may define the symbol. Nor
+/// does it report a symbol that a library outside of the link will bring, as in GNU ld: `open_needed` opens
+/// these where something is amiss.
+pub fn report_shared<'a, T: Target>(link: &Bound<'a, T>, open_needed: impl FnOnce() -> NeededLibraries<'a>) {
     let policy = link.config.undefined.in_shared_libraries;
     if policy == Report::Ignore || link.config.is_relocatable() {
         return;
     }
+    let found = unmet_in_shared(link);
+    if found.is_empty() {
+        return;
+    }
+    let outside = open_needed();
+    let gravity = if policy == Report::Warning { Severity::Warning } else { Severity::Error };
+    for Finding { library, index, id, unmet } in found {
+        let name = link.globals.names[id.index()];
+        let finding = match unmet {
+            Unmet::Undefined if outside.definitions.contains_key(name) => continue,
+            Unmet::Undefined => {
+                let message = format!("undefined reference: {}", link.symbol_text(id));
+                Diagnostic::new(gravity, Code::UndefinedSymbol, message)
+                    .help("--allow-shlib-undefined leaves it to the dynamic linker")
+            }
+            Unmet::Version(version) => other_version(link, id, version, gravity),
+            Unmet::NotExported(definer) => not_exported(link, id, definer, gravity),
+        };
+        let note = format!("referenced by {}", library.name);
+        let place = finding.about(name).note(note).ordered(u32::MAX, library.id.0, index as u64);
+        link.sink.report_recoverable(place);
+    }
+}
+
+/// A symbol that a library of the link will not find.
+struct Finding<'l, 'a, E: ByteOrder> {
+    library: &'l SharedFile<'a, E>,
+    /// Its index in the library.
+    index: usize,
+    id: SymbolId,
+    unmet: Unmet<'a>,
+}
+
+/// The symbols that no module of the link defines for its libraries.
+fn unmet_in_shared<'l, 'a, T: Target>(link: &'l Bound<'a, T>) -> Vec<Finding<'l, 'a, T::E>> {
     let mut present: HashSet<&[u8]> = link.shared.iter().map(|library| library.soname).collect();
     present.extend(&link.needed_libraries.found);
     let unreported = unreported(link);
-    let gravity = if policy == Report::Warning { Severity::Warning } else { Severity::Error };
-    let loaded = &link.definitions.loaded_libraries;
     let library_definitions = LibraryDefinitions::default();
-    link.shared.par_iter().zip(loaded).filter(|(_, loaded)| **loaded).for_each(|(library, _)| {
-        if !library.needed.iter().all(|needed| present.contains(needed)) {
-            return;
-        }
-        for (index, symbol) in library.symbols.iter().enumerate().skip(1) {
-            let Some(&id) = library.globals.get(index) else { break };
+    let of_library = |(library, &is_loaded): (&'l SharedFile<'a, T::E>, &bool)| {
+        let is_judged = is_loaded && library.needed.iter().all(|needed| present.contains(needed));
+        let symbols = if is_judged { library.symbols } else { &[] };
+        let of_symbol = |(index, symbol): (usize, &Sym<T::E>)| {
+            let id = *library.globals.get(index)?;
             if !symbol.is_undefined() || symbol.is_weak() || symbol.is_local() || !id.is_some() {
-                continue;
+                return None;
             }
-            let Some(unmet) = unmet(link, &library_definitions, library, index, id) else { continue };
-            if unreported.contains(link.globals.names[id.index()]) {
-                continue;
-            }
-            let finding = match unmet {
-                Unmet::Undefined => {
-                    let message = format!("undefined reference: {}", link.symbol_text(id));
-                    Diagnostic::new(gravity, Code::UndefinedSymbol, message)
-                        .help("--allow-shlib-undefined leaves it to the dynamic linker")
-                }
-                Unmet::Version(version) => other_version(link, id, version, gravity),
-                Unmet::NotExported(definer) => not_exported(link, id, definer, gravity),
-            };
-            link.sink.report_recoverable(
-                finding
-                    .about(link.globals.names[id.index()])
-                    .note(format!("referenced by {}", library.name))
-                    .ordered(u32::MAX, library.id.0, index as u64),
-            );
-        }
-    });
+            let unmet = unmet(link, &library_definitions, library, index, id)?;
+            let is_wanted = !unreported.contains(link.globals.names[id.index()]);
+            is_wanted.then_some(Finding { library, index, id, unmet })
+        };
+        symbols.iter().enumerate().skip(1).filter_map(of_symbol).collect::<Vec<_>>()
+    };
+    link.shared.par_iter().zip(&link.definitions.loaded_libraries).flat_map_iter(of_library).collect()
 }
 
 /// Why a library will not find a symbol.

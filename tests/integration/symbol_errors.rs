@@ -194,6 +194,38 @@ fn rpath_link_finds_what_libraries_need() {
     link(&main, &["-Wl,-rpath-link,nowhere"]).fails().says(&["lost"]);
 }
 
+/// Debian 12's libm2pim.so calls sinl and does not name libm.so.6, which libstdc++ beside it brings.
+#[test]
+fn a_library_may_lack_what_another_one_brings_from_outside() {
+    let work = Work::new();
+    for (name, source, needs) in [
+        ("deep", "int deep(void) { return 5; }", &[][..]),
+        ("brings", "int deep(void); int brings(void) { return deep(); }", &["-L.", "-ldeep"]),
+        ("lacks", "int deep(void); int brings(void); int lacks(void) { return deep() + brings(); }", &[]),
+    ] {
+        let object = work.c(name, source, &["-fPIC"]);
+        let output = format!("lib{name}.so");
+        let rest = [&["-shared", "-o", &output, &object][..], needs, &["-Wl,-rpath,$ORIGIN"]].concat();
+        work.gcc(&rest).quiet();
+    }
+    let main = work.c("main", "int lacks(void); int main(void) { return lacks() != 10; }", &[]);
+    let link = |libraries: &[&str]| {
+        let rest = [&["-o", "program", &main, "-L.", "-llacks"][..], libraries, &["-Wl,-rpath,$ORIGIN"]];
+        work.gcc(&rest.concat())
+    };
+    link(&["-lbrings"]).quiet();
+    work.run("program");
+    link(&["-Wl,--as-needed", "-lbrings"]).quiet();
+    work.run("program");
+    // Without it, the library's needs are none, and it lacks both.
+    link(&[]).fails().says(&["undefined reference: deep", "undefined reference: brings", "liblacks.so"]);
+    // What a library that the program does not load would bring counts for nothing.
+    let other = work.c("other", "int other(void) { return 1; }", &["-fPIC"]);
+    let rest = ["-shared", "-o", "libother.so", &other, "-Wl,--no-as-needed", "-L.", "-ldeep"];
+    work.gcc(&[&rest[..], &["-Wl,-rpath,$ORIGIN"]].concat()).quiet();
+    link(&["-Wl,--as-needed", "-lother"]).fails().says(&["undefined reference: deep"]);
+}
+
 #[test]
 fn missing_libraries_and_files_are_named() {
     let work = Work::new();
