@@ -431,6 +431,24 @@ fn what_cannot_work_is_refused() {
     assert_eq!(elf.segment(PT_SFRAME_UNWIND).size, elf.section(".sframe_unwind").size);
 }
 
+/// Pascal's programs have frames and no C library.
+#[test]
+fn look_ups_without_a_c_library_are_explained() {
+    let work = Work::new();
+    let start = ".globl _start\n_start:\n .cfi_startproc\n nop\n .cfi_endproc\n";
+    let program = work.s("program", start);
+    let hooks = ["_Unwind_Find_FDE", "_dl_find_object", "dl_iterate_phdr"];
+    let define = |name| format!(".globl {name}\n{name}: call bcmp\n");
+    let look_ups = work.s("look-ups", &hooks.map(define).concat());
+    work.ar("look-ups.a", "", &[&look_ups]);
+    let words = ["-o", "out", "--unwind-table=replace", "--unwind-runtime-archive=look-ups.a", &program];
+    work.ld(&words).fails().says(&["undefined symbol: bcmp", "needs a C library", "--unwind-table=none"]);
+    // The program's own references have other reasons.
+    let own = work.s("own", &format!("{start} call bcmp\n"));
+    let words = ["-o", "out", "--unwind-table=replace", "--unwind-runtime=program", &own];
+    work.ld(&words).fails().says(&["undefined symbol: bcmp"]).says_not(&["needs a C library"]);
+}
+
 /// A program that hides its look-ups from libgcc would end without a word at its first exception.
 #[test]
 fn look_ups_that_are_not_reached_end_the_program_at_its_start() {

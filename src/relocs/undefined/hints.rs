@@ -62,6 +62,12 @@ impl<'h, 'a> Hints<'h, 'a> {
             return diagnostic.note(note);
         }
         let name = link.globals.names[first.symbol.index()];
+        if is_of_look_ups(link, first) {
+            return diagnostic.help(
+                "what --unwind-table=replace links in needs a C library: name one, or, where nothing throws or \
+                 asks for stacks, give --unwind-table=none",
+            );
+        }
         if let Some(path) = self.needed.definitions.get(name) {
             return diagnostic.help(format!(
                 "{path} defines it, but is there only because another library needs it: name it on the command line"
@@ -97,6 +103,14 @@ impl<'h, 'a> Hints<'h, 'a> {
         }
         diagnostic
     }
+}
+
+/// Whether a reference is one of what an unwind table needs at run time, which people have not written.
+fn is_of_look_ups<T: Target>(link: &Live<'_, T>, reference: &Reference) -> bool {
+    let unwind = &link.config.unwind;
+    let hook = unwind.runtime_symbols().first().filter(|_| unwind.links_runtime());
+    let definer = hook.and_then(|name| link.globals.lookup(name.as_bytes())).map(|id| link.definition(id));
+    matches!(definer, Some(Definition::Object { file, .. }) if link.section_file(reference.section) == Some(file))
 }
 
 /// Whether a library is a C++ library, by its name.
