@@ -92,12 +92,14 @@ pub fn path(value: &[u8]) -> PathBuf {
 /// Reads a value that is one of a few words.
 ///
 /// # Errors
-/// The value is none of the words. The text lists them.
+/// The value is none of the words. The text lists them, and says so if another option was taken as the value.
 pub fn word<T: Copy>(value: &[u8], words: &[(&str, T)]) -> Result<T, String> {
     let found = words.iter().find(|(word, _)| word.as_bytes() == value);
     found.map(|&(_, meaning)| meaning).ok_or_else(|| {
         let known: Vec<&str> = words.iter().map(|&(word, _)| word).collect();
-        format!("unknown value '{}', expected {}", shown(value), list(&known))
+        let taken =
+            if value.starts_with(b"-") { "; the next word is the value unless '=' gives one" } else { "" };
+        format!("unknown value '{}', expected {}{taken}", shown(value), list(&known))
     })
 }
 

@@ -171,6 +171,15 @@ fn a_missing_value_is_an_error() {
     }
 }
 
+/// In `--sframe-from-eh-frame --sframe-index`, the second option is the value of the first.
+#[test]
+fn an_option_that_became_a_value_is_pointed_at() {
+    let message = error(&["a.o", "--sframe-from-eh-frame", "--sframe-index"]).message;
+    assert!(message.contains("expected all or missing; the next word is the value"), "{message}");
+    let message = error(&["a.o", "--sframe-from-eh-frame=some"]).message;
+    assert!(message.ends_with("unknown value 'some', expected all or missing"), "{message}");
+}
+
 #[test]
 fn flags_take_no_value() {
     for option in table::all().filter(|option| !option.takes_value()) {
