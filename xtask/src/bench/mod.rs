@@ -53,6 +53,9 @@ use page::Conditions;
 use results::{CaseResult, LinkerResult};
 use workload::Workload;
 
+/// The name of the build of this linker by profile.
+const PROFILED: &str = "sframe-ld by profile";
+
 /// A table of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Table {
@@ -188,7 +191,7 @@ fn taking_part(arguments: &Arguments, ours: Option<&Path>) -> Result<Vec<Linker>
     }
     if let Some(path) = &arguments.profiled {
         let path = path.canonicalize().with_context(|| format!("no linker at {}", path.display()))?;
-        let profiled = Linker::probe("sframe-ld by profile", vec![path.display().to_string()])
+        let profiled = Linker::probe(PROFILED, vec![path.display().to_string()])
             .with_context(|| format!("{} does not answer to --version", path.display()))?;
         found.insert(1, profiled);
     }
@@ -206,7 +209,11 @@ fn all_linkers(
     for bench in cases {
         let name = bench.workload;
         eprintln!("{}: {}", name.name(), name.description());
-        let taking: Vec<Linker> = linkers.iter().flat_map(|linker| name.taking(linker)).collect();
+        // Variants of the build by profile would say nothing new.
+        let variants = |linker: &Linker| {
+            if linker.name == PROFILED { vec![name.given(linker)] } else { name.taking(linker) }
+        };
+        let taking: Vec<Linker> = linkers.iter().flat_map(variants).collect();
         results.push(CaseResult {
             name: name.name(),
             description: name.description(),
