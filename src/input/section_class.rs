@@ -62,8 +62,18 @@ fn is_eh_frame<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
 }
 
 /// Names, or beginnings of names, of special sections that have ordinary types.
-const SPECIAL_NAMES: [&[u8]; 7] =
-    [b".gnu.", b".ctors", b".dtors", b".init_array", b".fini_array", b".preinit_array", OTHER_EH_FRAME];
+const SPECIAL_NAMES: [&[u8]; 10] = [
+    b".gnu.",
+    b".ctors",
+    b".dtors",
+    b".init\0",
+    b".fini\0",
+    b".jcr\0",
+    b".init_array",
+    b".fini_array",
+    b".preinit_array",
+    OTHER_EH_FRAME,
+];
 
 /// The beginning of names of sections other than `.eh_frame` that hold call frame information.
 pub const OTHER_EH_FRAME: &[u8] = b".eh_frame.";
@@ -80,11 +90,14 @@ const SPECIAL_LETTERS: [bool; 256] = {
 };
 
 /// Whether some pass looks for this section, which has contents of the program, by its type or name: notes,
-/// attributes, arrays of functions, `.gnu.linkonce.*`, `.gnu.warning.*`, `.eh_frame.*`, and names without a
-/// dot (`__start_NAME`). An object has few of them, and a list of them spares those passes the headers of all
-/// other sections. If a pass looks for another name of an ordinary section, add the name above.
+/// attributes, arrays of functions, `.gnu.linkonce.*`, `.gnu.warning.*`, `.eh_frame.*`, `SHF_GNU_RETAIN`, and
+/// names without a dot (`__start_NAME`). An object has few of them, and a list of them spares those passes
+/// the headers of all other sections. If a pass looks for another name of an ordinary section, add the name
+/// above.
 pub fn is_special<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
-    !matches!(object.headers[index].sh_type.get(), elf::SHT_PROGBITS | elf::SHT_NOBITS)
+    let header = &object.headers[index];
+    !matches!(header.sh_type.get(), elf::SHT_PROGBITS | elf::SHT_NOBITS)
+        || header.sh_flags.get() & elf::SHF_GNU_RETAIN != 0
         || match object.section_name_on(index) {
             name @ [b'.', letter, ..] => {
                 SPECIAL_LETTERS[usize::from(*letter)]

@@ -280,11 +280,16 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
             && self.visits.section(id, by(), how)
     }
 
-    /// Marks the sections of an object that are roots by themselves.
+    /// Marks the sections of an object that are roots by themselves. Only of those that passes look for, the
+    /// headers and names are read.
     fn root_sections<'s>(&'s self, object: &'s ObjectFile<'_, T::E>) -> impl Iterator<Item = SectionId> + 's {
-        (0..object.headers.len()).filter_map(move |index| {
-            let id = object.section_id(index as u32);
-            self.root(object, index).filter(|&root| self.mark(id, Reach::Root(root), || None)).map(|_| id)
+        let special =
+            object.special.iter().filter_map(|&index| Some((index, self.special_root(object, index)?)));
+        let others = 0..object.headers.len() as u32;
+        let others = others.filter_map(|index| Some((index, self.plain_root(object, index)?)));
+        special.chain(others).filter_map(|(index, root)| {
+            let id = object.section_id(index);
+            self.mark(id, Reach::Root(root), || None).then_some(id)
         })
     }
 
@@ -320,8 +325,9 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         let globs = undefined_globs(link.config);
         let fits = |id: SymbolId| matches_any(&globs, link.globals.names[id.index()]);
         let is_kept = |object: &ObjectFile<'_, T::E>| {
-            let root = |index| self.root(object, index);
-            (0..object.headers.len()).any(|index| matches!(root(index), Some(Root::Keep | Root::Retained)))
+            let root = |index| self.special_root(object, index).or_else(|| self.plain_root(object, index));
+            let mut all = 0..object.headers.len() as u32;
+            all.any(|index| matches!(root(index), Some(Root::Keep | Root::Retained)))
         };
         let rooted = self.root_names().any(|(name, _)| is_defined(name))
             || link.globals.ids().any(fits)
@@ -375,36 +381,47 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
                 || self.link.lists.dynamic.is_some())
     }
 
-    /// Why a section is a root; `None` if it is not.
-    fn root(&self, object: &ObjectFile<'_, T::E>, index: usize) -> Option<Root> {
+    /// Whether a section may be a root: it is in the link, and no `.sframe`.
+    fn may_be_root(&self, id: SectionId) -> bool {
         let sections = self.sections;
-        let id = object.section_id(index as u32);
-        let class = self.link.class_of(id);
-        if !sections.is_alive(id)
-            || sections.is(id, SectionState::NOT_CONTENT)
-            || class.contains(SectionClass::SFRAME)
-        {
+        sections.is_alive(id)
+            && !sections.is(id, SectionState::NOT_CONTENT)
+            && !self.link.is_sframe_section(id)
+    }
+
+    /// Why a section is a root by its type, its name or what its object says; `None` if it is not. All such
+    /// sections are among those that passes look for ([`ObjectFile::special`]).
+    fn special_root(&self, object: &ObjectFile<'_, T::E>, index: u32) -> Option<Root> {
+        if !self.may_be_root(object.section_id(index)) {
             return None;
         }
-        let header = &object.headers[index];
+        let header = &object.headers[index as usize];
         let flags = header.sh_flags.get();
         if flags & elf::SHF_GNU_RETAIN != 0 {
             return Some(Root::Retained);
         }
         let grouped = flags & elf::SHF_GROUP != 0;
-        let ordered = flags & elf::SHF_LINK_ORDER != 0;
-        let sh_type = header.sh_type.get();
-        if is_alloc(flags) && is_reserved(object, index, sh_type, grouped) {
-            return Some(Root::Reserved);
+        let reserved = is_alloc(flags) && is_reserved(object, index as usize, header.sh_type.get(), grouped);
+        reserved.then_some(Root::Reserved)
+    }
+
+    /// Why another section is a root.
+    #[inline]
+    fn plain_root(&self, object: &ObjectFile<'_, T::E>, index: u32) -> Option<Root> {
+        let (sections, id) = (self.sections, object.section_id(index));
+        if !self.may_be_root(id) {
+            return None;
         }
+        let class = self.link.class_of(id);
         if sections.is(id, SectionState::KEEP) {
             return Some(Root::Keep);
         }
         if sections.is(id, SectionState::ABSORBED) || class.contains(SectionClass::EH_FRAME) {
             return Some(Root::Frames);
         }
-        let is_free = !grouped || !self.is_of_loaded_group(object, index as u32);
-        (!is_alloc(flags) && !ordered && is_free).then_some(Root::NotLoaded)
+        let is_bound = class.intersects(SectionClass::ALLOC | SectionClass::ORDERED)
+            || class.contains(SectionClass::GROUPED) && self.is_of_loaded_group(object, index);
+        (!is_bound).then_some(Root::NotLoaded)
     }
 
     /// Whether the group of a section has loaded members. Then the section lives and dies with them. Groups
@@ -578,15 +595,11 @@ fn is_reserved<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize, sh_type: 
     }
 }
 
-/// Whether start-up code relies on a section of this name without a reference to it. Two bytes are compared
-/// first: to find the end of each name, the linker would have to read all string tables.
+/// Whether start-up code relies on a section of this name without a reference to it. Such names are special
+/// ([`crate::input::section_class::is_special`]).
 fn has_root_name<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     const EXACT: &[&[u8]] = &[b".init", b".fini", b".jcr"];
     const PREFIXES: &[&[u8]] = &[b".ctors", b".dtors", b".init_array", b".fini_array", b".preinit_array"];
-    let beginning = object.section_name_on(index).first_chunk::<2>();
-    if !EXACT.iter().chain(PREFIXES).any(|name| name.first_chunk() == beginning) {
-        return false;
-    }
     let name = object.section_name(index);
     let is_of = |prefix: &[u8]| name.strip_prefix(prefix).is_some_and(|rest| matches!(rest, [] | [b'.', ..]));
     EXACT.contains(&name) || PREFIXES.iter().any(|prefix| is_of(prefix))
