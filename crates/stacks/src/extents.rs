@@ -2,7 +2,7 @@
 
 use crate::bytes::Bytes;
 use crate::code::functions::{Functions, Known};
-use crate::code::names::{Names, Places, name_at, whole};
+use crate::code::names::{Names, name_at};
 use crate::code::switch::{Switch, of_larger_stack, switches};
 use crate::go_table::{GoFunction, GoTable, is_of_go};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
@@ -12,8 +12,6 @@ use std::ops::Range;
 
 type Header = elf::FileHeader64<Endianness>;
 
-/// The code where a program starts, which has no caller. On some systems, one more underscore is in front.
-const START: &str = "_start";
 /// Functions of Go that have no caller: where it starts a thread, and that to which a goroutine returns.
 const OUTERMOST: [&[u8]; 6] = [
     b"runtime.rt0_go",
@@ -66,9 +64,20 @@ pub fn functions<'a>(
     }
     let switches = read.switches(abi, code);
     let Read { known, names, outermost, misdescribed, left, .. } = read;
-    let functions = Functions::new(known, outermost).with_names(names);
+    let functions = Functions::new(&known, outermost).with_names(names);
     let moving = go.as_ref().map_or(0..0, GoTable::extent);
     functions.with_misdescribed(misdescribed).with_left(left).with_switches(switches).with_moving(moving)
+}
+
+/// The functions of a file that is no program of Go, as far as they tell what is in a gap between functions
+/// that are described. The tables of a large library are read, but nothing is made of the rest of it.
+pub fn functions_in(bytes: &Bytes, entry: u64, gap: Range<u64>) -> Functions {
+    let mut read = Read { gap: Some(gap), outermost: vec![entry], ..Read::default() };
+    read.table(bytes, elf::SHT_SYMTAB);
+    read.table(bytes, elf::SHT_DYNSYM);
+    let Read { mut known, last_before, names, outermost, .. } = read;
+    known.extend(last_before);
+    Functions::new(&known, outermost).with_names(names)
 }
 
 /// What has been read of symbol tables.
@@ -76,7 +85,11 @@ pub fn functions<'a>(
 struct Read {
     /// Whether it is a program of Go: some functions of Go are known by their names.
     is_of_go: bool,
+    /// What alone matters, if not all does.
+    gap: Option<Range<u64>>,
     known: Vec<Known>,
+    /// Functions at the last address in front of the gap where any start: they may reach into it.
+    last_before: Vec<Known>,
     names: Names,
     outermost: Vec<u64>,
     /// Functions whose CFI does not hold.
@@ -95,25 +108,40 @@ impl Read {
         let sections = header.sections(endian, &**bytes).ok()?;
         let table = sections.symbols(endian, &**bytes, kind).ok()?;
         let strings = sections.section(table.string_section()).ok()?.data(endian, &**bytes).ok()?;
-        let (parts, starts) = (Places::of_parts(strings), Places::of(strings, START, Some(b'_')));
         let names = self.names.add(bytes.part(strings)?);
-        self.known.reserve(table.len());
+        if self.gap.is_none() {
+            self.known.reserve(table.len());
+        }
         for symbol in table.iter() {
             let (start, size) = (symbol.st_value(endian), symbol.st_size(endian));
             if symbol.st_type() != elf::STT_FUNC || symbol.st_shndx(endian) == elf::SHN_UNDEF {
                 continue;
             }
             let (name, end) = (symbol.st_name(endian), start.saturating_add(size));
-            let is_part = parts.have(name as usize);
-            self.known.push(Known { start, end, is_part, name: names + u64::from(name) });
-            if starts.have(name as usize) {
-                self.outermost.push(start);
-            }
+            self.add(Known { start, end, name: names + u64::from(name) });
             if self.is_of_go {
                 self.note(name_at(strings, name.into()), start, end);
             }
         }
         Some(table.len())
+    }
+
+    /// Adds a function, if it matters.
+    #[inline]
+    fn add(&mut self, known: Known) {
+        match &self.gap {
+            Some(gap) if known.start >= gap.end => {}
+            Some(gap) if known.start < gap.start => {
+                let last = self.last_before.first().map_or(0, |last| last.start);
+                if known.start > last {
+                    self.last_before.clear();
+                }
+                if known.start >= last {
+                    self.last_before.push(known);
+                }
+            }
+            _ => self.known.push(known),
+        }
     }
 
     /// Adds the functions of a program of Go, or only what symbols do not say of them.
@@ -122,8 +150,7 @@ impl Read {
         for &GoFunction { start, end, name: place, switches, .. } in &table.functions {
             if without_symbols {
                 let name = name_at(&table.names, place.into());
-                let is_part = whole(name).len() < name.len();
-                self.known.push(Known { start, end, is_part, name: names + u64::from(place) });
+                self.known.push(Known { start, end, name: names + u64::from(place) });
                 self.note(name, start, end);
             }
             if switches {

@@ -320,6 +320,12 @@ impl Image {
         extents::functions((&self.bytes, self.abi), self.entry, |range| self.code_of(range))
     }
 
+    /// The functions of its symbol tables, as far as they tell what is in a gap between functions that are
+    /// described. It must be no program of Go.
+    pub(crate) fn functions_in(&self, gap: &Range<u64>) -> Functions {
+        extents::functions_in(&self.bytes, self.entry, gap.clone())
+    }
+
     /// The functions that align their stack and keep where it was, with their calls.
     pub(crate) fn aligned<'a>(
         &self,

@@ -103,6 +103,7 @@
 #![warn(missing_docs)]
 
 mod build_id;
+mod by_address;
 pub mod bytes;
 mod calls;
 mod code;

@@ -6,7 +6,7 @@
 //! share the result.
 
 use crate::bytes::Bytes;
-use crate::code::functions::{Functions, Kind, Piece, piece};
+use crate::code::functions::{Functions, Kind, Piece};
 use crate::code::switch::{Back, Switch, aligned};
 use crate::code::{LONGEST_CALL, MAX_PARTS, ends_with_call};
 use crate::debug_file::DebugFile;
@@ -53,6 +53,10 @@ impl ReadTime {
 
 type Answer = Result<Option<(UnwindRules, Source)>, Error>;
 
+/// How many gaps between described functions are read alone, and how long they may be. Most files have one
+/// such gap that walks come through, with the stubs that call other files, and unused addresses behind them.
+const MOST_GAPS: usize = 8;
+const LONGEST_GAP: u64 = 1 << 24;
 /// Number of recent answers to compare a new one with.
 const RECENT: usize = 256;
 
@@ -109,6 +113,8 @@ pub(crate) struct Rows {
     own_ranges: OnceLock<Vec<Range<u64>>>,
     /// The functions of its symbols.
     functions: OnceLock<Functions>,
+    /// Gaps between described functions, with the functions of symbols there.
+    gaps: Mutex<Vec<(Range<u64>, Arc<Functions>)>>,
     is_of_go: OnceLock<bool>,
     /// Rows read from the instructions of code that nothing describes, by the start of the code.
     instructions: Mutex<HashMap<u64, Option<FileRows<Bytes>>, FixedState>>,
@@ -147,6 +153,7 @@ impl Rows {
             fdes: OnceLock::new(),
             own_ranges: OnceLock::new(),
             functions: OnceLock::new(),
+            gaps: Mutex::default(),
             is_of_go: OnceLock::new(),
             instructions: Mutex::default(),
             aligned: Mutex::default(),
@@ -258,7 +265,11 @@ impl Rows {
         if self.sources != Sources::All || is_described() {
             return None;
         }
-        let Piece { range, kind } = self.functions().piece_at(pc, &self.gap_at(pc));
+        let gap = self.gap_at(pc);
+        let Piece { range, kind } = match self.functions_in(&gap) {
+            Some(functions) => functions.piece_at(pc, &gap),
+            None => self.functions().piece_at(pc, &gap),
+        };
         let code = self.image.code_of(&range).filter(|_| kind == Kind::Function)?;
         let mut known = self.aligned.lock().unwrap_or_else(PoisonError::into_inner);
         let calls = known.entry(range.start).or_insert_with(|| aligned(self.image.abi(), code, range.start));
@@ -268,8 +279,29 @@ impl Rows {
     /// The functions of a program of Go. Only there, names say that a function calls on another stack or that
     /// its CFI does not hold. The symbols of others are not read to say so.
     fn of_go(&self) -> Option<&Functions> {
-        let is_of_go = *self.is_of_go.get_or_init(|| is_of_go(self.image.bytes()));
-        is_of_go.then(|| self.functions())
+        self.is_of_go().then(|| self.functions())
+    }
+
+    fn is_of_go(&self) -> bool {
+        *self.is_of_go.get_or_init(|| is_of_go(self.image.bytes()))
+    }
+
+    /// The functions of symbols in a gap between described functions. `None`: those of the whole file have
+    /// been read, or have to be.
+    fn functions_in(&self, gap: &Range<u64>) -> Option<Arc<Functions>> {
+        if self.functions.get().is_some() || gap.end - gap.start > LONGEST_GAP || self.is_of_go() {
+            return None;
+        }
+        let mut gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = gaps.iter().find(|(other, _)| other == gap) {
+            return Some(Arc::clone(known));
+        }
+        if gaps.len() >= MOST_GAPS {
+            return None;
+        }
+        let functions = Arc::new(self.image.functions_in(gap));
+        gaps.push((gap.clone(), Arc::clone(&functions)));
+        Some(functions)
     }
 
     /// The functions of its symbols.
@@ -281,19 +313,23 @@ impl Rows {
     /// only the function around `pc`, with its parts. If no symbol says where the function starts, it reads
     /// all code between the described functions around `pc`.
     fn by_instructions(&self, pc: u64) -> Answer {
-        let functions = self.functions();
+        let gap = self.gap_at(pc);
+        let in_gap = self.functions_in(&gap);
+        // Parts of a function may be anywhere in the file.
+        let is_between = |functions: &&Functions| functions.piece_at(pc, &gap).kind == Kind::Unknown;
+        let functions = in_gap.as_deref().filter(is_between).unwrap_or_else(|| self.functions());
         let is_call = |code| ends_with_call(self.image.abi(), code);
         if functions.leaves_stack_at(pc)
             && self.image.code_before(pc.wrapping_add(1), LONGEST_CALL).is_some_and(is_call)
         {
             return Ok(None);
         }
-        let own = functions.piece_at(pc, &self.gap_at(pc));
+        let own = functions.piece_at(pc, &gap);
         let mut known = self.instructions.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = known.entry(own.range.start).or_insert_with(|| {
             let others = functions.others_of(pc).take(MAX_PARTS - 1).filter_map(|other| {
                 let gap = self.gap_at(other.start);
-                gap.contains(&other.start).then(|| piece(&other, &gap))
+                gap.contains(&other.start).then(|| functions.piece(&other, &gap))
             });
             let pieces: Vec<Piece> = others.chain([own]).collect();
             let section = self.image.rows_of_pieces(functions, &pieces)?;
@@ -327,12 +363,31 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
-    use super::{DebugFile, ReadTime, Rows};
+    use super::{DebugFile, Kind, ReadTime, Rows};
     use crate::debug_file::Places;
     use crate::image::{Image, Sources};
     use sframe_format::file_rows::RowSource;
     use sframe_format::{Section, SectionIndex, Source};
     use std::sync::Arc;
+
+    /// Wherever a gap lies: in front of functions, behind them, and across their bounds.
+    #[test]
+    fn the_functions_of_a_gap_alone_tell_the_same_pieces() {
+        let image = Image::open(&std::env::current_exe().unwrap()).unwrap();
+        let (all, extent) = (image.functions(), image.extent());
+        let (mut functions, mut others) = (0, 0);
+        for (number, start) in extent.clone().step_by((extent.end - extent.start) as usize / 50).enumerate() {
+            let gap = start..start + (1 << (number % 16));
+            let few = image.functions_in(&gap);
+            for pc in gap.clone().step_by(1 << (number % 16 / 2)) {
+                let piece = few.piece_at(pc, &gap);
+                assert_eq!(piece, all.piece_at(pc, &gap), "{pc:x} in {gap:x?}");
+                assert_eq!(few.outermost_in(&piece.range), all.outermost_in(&piece.range));
+                *(if piece.kind == Kind::Unknown { &mut others } else { &mut functions }) += 1;
+            }
+        }
+        assert!(functions > 100 && others > 10, "{functions}, {others}");
+    }
 
     #[test]
     fn rows_on_demand_are_those_of_the_whole_file() {

@@ -29,7 +29,7 @@ mod unit;
 
 pub use amd64::aligns;
 pub use area::Area;
-use functions::{Functions, Piece, piece};
+use functions::{Functions, Piece};
 use hashbrown::HashSet;
 use sframe_format::Abi;
 use sframe_format::write::Function;
@@ -59,7 +59,8 @@ impl Code<'_> {
         };
         let (mut found, mut done) = (Vec::new(), HashSet::new());
         for group in self.functions.divided() {
-            let pieces = group.iter().filter_map(|known| Some(piece(known, gap_at(known.start)?)));
+            let pieces =
+                group.iter().filter_map(|known| Some(self.functions.piece(known, gap_at(known.start)?)));
             let pieces: Vec<Piece> = pieces.take(MAX_PARTS).collect();
             if pieces.len() > 1 {
                 done.extend(pieces.iter().map(|piece| piece.range.start));

@@ -1,6 +1,6 @@
 //! Tests rows on code written by hand, and on C libraries, whose `.eh_frame` says what is right.
 
-use super::functions::{Functions, Known, piece};
+use super::functions::{Functions, Known};
 use super::names::Names;
 use super::switch::{Back, FramePointer, From, Switch, aligned};
 use super::{Area, Code, aligns};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The rows of code at 0x1000, each with the address where it begins.
 fn rows(abi: Abi, code: &[u8]) -> Vec<String> {
     let areas = vec![Area { address: 0x1000, code }];
-    let functions = Functions::new(vec![], vec![]);
+    let functions = Functions::new(&[], vec![]);
     let functions = Code { abi, areas, functions: &functions }.rows_outside(vec![]);
     functions.iter().flat_map(described).collect()
 }
@@ -165,12 +165,11 @@ fn functions_at(known: &[(Range<u64>, bool)]) -> Functions {
     let known = known.iter().map(|(range, is_part)| Known {
         start: range.start,
         end: range.end,
-        is_part: *is_part,
         name: if *is_part { 2 } else { 0 },
     });
     let mut names = Names::default();
     names.add(b"f\0f.cold\0".to_vec().into());
-    Functions::new(known.collect(), vec![]).with_names(names)
+    Functions::new(&known.collect::<Vec<_>>(), vec![]).with_names(names)
 }
 
 /// The rows outside a range of functions at these places of code at 0x1000.
@@ -185,7 +184,7 @@ fn rows_of(code: &[u8], known: &[(Range<u64>, bool)]) -> Vec<String> {
     let functions = functions_at(known);
     let areas = vec![Area { address: 0x1000, code }];
     let gap = 0..u64::MAX;
-    let others: Vec<_> = functions.others_of(0x1000).map(|other| piece(&other, &gap)).collect();
+    let others: Vec<_> = functions.others_of(0x1000).map(|other| functions.piece(&other, &gap)).collect();
     let pieces = [vec![functions.piece_at(0x1000, &gap)], others].concat();
     let found = Code { abi: Abi::Amd64, areas, functions: &functions }.rows_of(&pieces);
     found.iter().flat_map(described).collect()
@@ -214,8 +213,8 @@ fn code_whose_stack_may_be_moved_counts_from_the_stack_pointer() {
         0, 0, 0xc9, 0xc3,
     ];
     let rows = |moving: Range<u64>| {
-        let known = Known { start: 0x1000, end: 0x1018, is_part: false, name: 0 };
-        let functions = Functions::new(vec![known], vec![]).with_moving(moving);
+        let known = Known { start: 0x1000, end: 0x1018, name: 0 };
+        let functions = Functions::new(&[known], vec![]).with_moving(moving);
         let code = Code {
             abi: Abi::Amd64,
             areas: vec![Area { address: 0x1000, code: &code }],
@@ -436,11 +435,10 @@ fn what_is_read_off_instructions_agrees_with_eh_frame() {
         let known = |fde: &sframe_format::Fde| Known {
             start: fde.address,
             end: fde.address + u64::from(fde.size),
-            is_part: false,
             name: 0,
         };
         let known = fdes.iter().filter(|fde| inside.contains(&fde.address)).map(known);
-        let functions = Functions::new(known.collect(), vec![]);
+        let functions = Functions::new(&known.collect::<Vec<_>>(), vec![]);
         let areas = vec![Area { address: text.address(), code: text.data().unwrap() }];
         let code = Code { abi, areas, functions: &functions };
         let read = write_sorted(Options::new(abi), 0, &code.rows_outside(vec![])).unwrap();
@@ -555,12 +553,14 @@ fn aligned_frames_agree_with_eh_frame() {
         let areas: Vec<Area<'_>> = image.code().filter_map(|segment| area(whole(segment))).collect();
         let places = areas.iter().flat_map(|area| aligns(area.code).map(|place| area.address + place as u64));
         let known = places.filter_map(|at| fdes.range_at(at));
-        let known = known.map(|range| Known { start: range.start, end: range.end, is_part: false, name: 0 });
+        let known = known.map(|range| Known { start: range.start, end: range.end, name: 0 });
         let known: Vec<Known> = known.collect();
-        let functions = Functions::new(known.clone(), vec![]);
+        let functions = Functions::new(&known, vec![]);
         let code = Code { abi: image.abi(), areas, functions: &functions };
         let (mut scratch, mut found) = (Scratch::default(), 0);
-        for (start, function) in known.iter().flat_map(|one| code.rows_of(&[piece(one, &(0..u64::MAX))])) {
+        for (start, function) in
+            known.iter().flat_map(|one| code.rows_of(&[functions.piece(one, &(0..u64::MAX))]))
+        {
             for row in &function.rows {
                 let pc = start + u64::from(row.start);
                 // Others count from memory, which leads to the same address. OpenSSL's do not always move

@@ -59,6 +59,8 @@ pub struct Unit<'a, M> {
     abi: Abi,
     parts: &'a [(Area<'a>, &'a Piece)],
     functions: &'a Functions,
+    /// Where functions start that have no caller, ascending.
+    outermost: Vec<u64>,
     /// Ascending by address.
     instructions: Vec<Instruction>,
     effects: Vec<Effect>,
@@ -74,10 +76,14 @@ pub struct Unit<'a, M> {
 impl<'a, M: Machine> Unit<'a, M> {
     /// Reads the instructions of some pieces of code.
     pub fn read(abi: Abi, parts: &'a [(Area<'a>, &'a Piece)], functions: &'a Functions) -> Self {
+        let start = |(area, _): &(Area<'_>, _)| functions.outermost_in(&(area.address..area.end()));
+        let mut outermost: Vec<u64> = parts.iter().flat_map(start).collect();
+        outermost.sort_unstable();
         let mut unit = Self {
             abi,
             parts,
             functions,
+            outermost,
             instructions: Vec::new(),
             effects: Vec::new(),
             branches: Vec::new(),
@@ -192,7 +198,7 @@ impl<'a, M: Machine> Unit<'a, M> {
             Kind::Function | Kind::Part => {}
             Kind::Unknown => match M::at_plt_entry(&area.code[at..]) {
                 Some(state) if before == Before::End => self.entries.push((place, state)),
-                _ if self.functions.outermost().binary_search(&address).is_ok() => {
+                _ if self.outermost.binary_search(&address).is_ok() => {
                     self.entries.push((place, M::ENTRY));
                 }
                 _ => {
@@ -348,7 +354,7 @@ impl<'a, M: Machine> Unit<'a, M> {
     /// The instructions of functions without a caller: all of a function, or those from a start on up to
     /// where the code does not go on.
     fn outermost_places(&self) -> Vec<Range<usize>> {
-        let reached = self.functions.outermost().iter().filter_map(|&start| {
+        let reached = self.outermost.iter().filter_map(|&start| {
             let first = self.place(start)?;
             let whole =
                 self.parts.iter().find(|(area, piece)| piece.kind == Kind::Function && area.address == start);
