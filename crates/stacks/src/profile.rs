@@ -286,7 +286,9 @@ impl Names {
     /// Looks up all frames. With `inlined`, also looks up inlined functions and source lines.
     pub fn new(profile: &Profile, files: &Files, kernel: &Kernel, inlined: bool) -> Self {
         let count = profile.frames.len();
-        let mut all = Self { places: Vec::with_capacity(count), ..Self::default() };
+        // Most frames have one name. Inlined functions come on top of that.
+        let (all, places) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut all = Self { all, places, ..Self::default() };
         all.extend(profile, (files, kernel), inlined, (&mut Namer::default(), None));
         all
     }
