@@ -284,6 +284,12 @@ impl Events {
         Numbers { layout: self.layout, by_id: self.numbers.clone() }
     }
 
+    /// Bytes of records that wait.
+    pub fn waiting(&self) -> usize {
+        let rings = self.owned.rings.iter().chain(&self.news_owned.rings);
+        rings.map(Ring::waiting).sum()
+    }
+
     /// Moves all records to the end of `batch`. Whether there is news of processes in rings of its own.
     pub fn empty(&mut self, batch: &mut Vec<u8>) -> bool {
         self.owned.rings.iter_mut().for_each(|ring| ring.empty(batch));

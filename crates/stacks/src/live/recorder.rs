@@ -296,7 +296,9 @@ impl AsFd for Recorder {
 impl Rings {
     /// What the rings hold, and whether there is news of processes.
     fn empty(&mut self) -> (Vec<u8>, bool) {
-        let mut batch = Vec::new();
+        // More may come meanwhile. Moving to a larger place would take as long as copying what is there.
+        let waiting = self.events.waiting();
+        let mut batch = Vec::with_capacity(waiting + waiting / 8);
         let news = self.events.empty(&mut batch);
         if let Some(stacks) = &mut self.stacks {
             stacks.empty(|stack| ring::add(&mut batch, UNWOUND, stack));

@@ -2,7 +2,7 @@
 //! (`struct perf_event_mmap_page`).
 
 use super::drain::drain;
-use super::sync::AtomicU64;
+use super::sync::{AtomicU64, Ordering};
 use memmap2::{MmapOptions, MmapRaw};
 use perf_event_open_sys::bindings::perf_event_mmap_page;
 use std::io;
@@ -50,17 +50,29 @@ impl Ring {
         self.map.len() - self.page
     }
 
-    /// Moves all whole records to the end of `batch`.
-    pub fn empty(&mut self, batch: &mut Vec<u8>) {
+    /// The places up to which the kernel has written, and up to which all is read.
+    fn ends(&self) -> (&AtomicU64, &AtomicU64) {
         let header = self.map.as_mut_ptr().cast::<perf_event_mmap_page>();
         // SAFETY: the first page is this structure, aligned and valid as long as the mapping. The kernel
         // writes one of the two fields and reads the other, both as whole words.
-        let (head, tail) = unsafe {
+        unsafe {
             (
                 AtomicU64::from_ptr(&raw mut (*header).data_head),
                 AtomicU64::from_ptr(&raw mut (*header).data_tail),
             )
-        };
+        }
+    }
+
+    /// Bytes of records that wait.
+    pub fn waiting(&self) -> usize {
+        let (head, tail) = self.ends();
+        let waiting = head.load(Ordering::Relaxed).wrapping_sub(tail.load(Ordering::Relaxed));
+        (waiting as usize).min(self.size())
+    }
+
+    /// Moves all whole records to the end of `batch`.
+    pub fn empty(&mut self, batch: &mut Vec<u8>) {
+        let (head, tail) = self.ends();
         // SAFETY: the mapping continues after the first page.
         let data = unsafe { self.map.as_ptr().add(self.page) };
         drain(head, tail, self.size(), |range| {

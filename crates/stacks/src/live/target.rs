@@ -85,14 +85,14 @@ fn processes_of(folder: &Path) -> Vec<u32> {
 
 /// Whether a process has ended. One that nobody has waited for still has a folder, with its first thread.
 fn has_ended(pid: u32) -> bool {
-    let threads = threads_of(pid);
     let is_dead = |thread: &u32| {
         let stat = std::fs::read(format!("/proc/{pid}/task/{thread}/stat")).unwrap_or_default();
         // The name before the state may contain anything.
         let behind = stat.iter().rposition(|&byte| byte == b')').map(|at| &stat[at..]);
         behind.is_none_or(|rest| matches!(rest.get(2), Some(b'Z' | b'X') | None))
     };
-    threads.iter().all(is_dead)
+    // As long as its first thread lives, the others need no list.
+    is_dead(&pid) && threads_of(pid).iter().all(is_dead)
 }
 
 impl Started {
