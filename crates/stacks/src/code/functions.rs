@@ -261,8 +261,8 @@ fn of_range<'a, T>(all: &'a [T], range: &Range<u64>, start: impl Fn(&T) -> u64) 
 mod tests {
     use super::{Functions, Known, Names};
 
-    /// Linkers fold equal functions, and then one of them has several names. Which one is asked for a name does
-    /// not matter.
+    /// Linkers fold equal functions, and then one of them has several names. Which one is asked for a name
+    /// does not matter.
     #[test]
     fn the_start_of_a_program_is_known_by_any_of_its_names() {
         let mut names = Names::default();

@@ -1,8 +1,8 @@
 //! Names of functions, which stay in the string tables of a file until somebody asks for one.
 //!
-//! A large file has more than a hundred thousand functions, and most of their names are never needed. What may
-//! be asked of all of them is whether a name is that of a part. That is looked for in the string tables as a
-//! whole ([`Parts`]), which are read from their start to their end, and not name by name.
+//! A large file has more than a hundred thousand functions, and most of their names are never needed. What
+//! may be asked of all of them is whether a name is that of a part. That is looked for in the string tables
+//! as a whole ([`Parts`]), which are read from their start to their end, and not name by name.
 
 use crate::bytes::Bytes;
 use memchr::{memchr, memmem, memrchr};
