@@ -87,3 +87,51 @@ fn malformed_rows_are_not_copied() {
     assert!(!is_copied(&section(PLAIN, 1, &[0, TWO, 8])), "a word is missing");
     assert!(!is_copied(&section(PLAIN, 1, &[0, 0x1f, 8, 0, 0, 0, 0, 0, 0, 0, 0])), "fifteen words");
 }
+
+/// The same section, whose function has `size` bytes.
+fn resized(section: &[u8], size: u32) -> Vec<u8> {
+    let mut bytes = section.to_vec();
+    bytes[36..40].copy_from_slice(&size.to_le_bytes());
+    bytes
+}
+
+/// A writer for a batch knows functions that it took before by their bytes.
+#[test]
+fn functions_after_others_are_copied_as_if_they_were_the_first() {
+    let two = section(PLAIN, 2, &[0, ONE, 8, 20, ONE, 16]);
+    let longer = section(PLAIN, 2, &[0, ONE, 8, 20, ONE, 16, 24, ONE, 8]);
+    let wide = section([1, 0, 0], 2, &[0, 0, ONE, 8, 20, 0, ONE, 16]);
+    let all = [
+        ("the bytes are the same", two.clone(), true),
+        ("the function is larger", resized(&two, 4000), true),
+        ("the last row is its last byte", resized(&two, 21), true),
+        ("the last row is behind its end", resized(&two, 20), false),
+        ("the last word differs", section(PLAIN, 2, &[0, ONE, 8, 20, ONE, 24]), true),
+        ("a start differs", section(PLAIN, 2, &[0, ONE, 8, 21, ONE, 16]), true),
+        ("it is a signal frame", section([0x80, 0, 0], 2, &[0, ONE, 8, 20, ONE, 16]), true),
+        ("it has the first row alone", section(PLAIN, 1, &[0, ONE, 8]), true),
+        ("it has a row more", section(PLAIN, 3, &[0, ONE, 8, 20, ONE, 16, 24, ONE, 8]), true),
+        ("a row of another function follows", longer, true),
+        ("its starts are wider", wide.clone(), true),
+        ("its starts are wider, and the last row is behind its end", resized(&wide, 20), false),
+        ("a row is missing", section(PLAIN, 2, &[0, ONE, 8]), false),
+    ];
+    let options = Options::new(Abi::Amd64);
+    for (_, before, _) in &all {
+        for (why, bytes, is_copied) in &all {
+            let (mut alone, mut after) = (Encoder::for_batch(options), Encoder::for_batch(options));
+            let copy = |encoder: &mut Encoder, bytes: &[u8]| {
+                let blob: Blob<'_> = Section::new(bytes, 0).strict().blob_at(0).unwrap();
+                let fde = blob.fde(0).unwrap();
+                encoder.copy(&blob, &fde, &blob.attributes(&fde).unwrap())
+            };
+            copy(&mut after, before);
+            let (first, second) = (copy(&mut alone, bytes), copy(&mut after, bytes));
+            assert_eq!(first.is_some(), *is_copied, "{why}");
+            assert_eq!(first.map(|it| it.1), second.map(|it| it.1), "{why}");
+            let unwinding = |encoder: &Encoder, id| format!("{:?}", encoder.unwinding(id));
+            let written = first.map(|(id, _)| unwinding(&alone, id));
+            assert_eq!(written, second.map(|(id, _)| unwinding(&after, id)), "{why}");
+        }
+    }
+}

@@ -2,11 +2,12 @@
 //!
 //! Most functions that a linker reads have V3 rows of a current assembler, and decoding and encoding these
 //! would give the same rows again. Only their starts may be wider than necessary, because an assembler
-//! chooses the width by the size of the function instead of its last row. [`Copied::find`] walks the rows of
+//! chooses the width by the size of the function instead of its last row. [`Stored::walk`] walks the rows of
 //! a function without decoding any, which is much cheaper. It accepts only functions for which a copy is
-//! certainly right. All others are decoded and encoded.
+//! certainly right. All others are decoded and encoded. Where the bytes of a function are those of one before
+//! it, even the walk is not needed.
 
-use super::encode::{Encoded, push_integer};
+use super::encode::{Encoded, push_integer, width_code_for};
 use super::function::Options;
 use crate::abi::Abi;
 use crate::blob::Blob;
@@ -17,18 +18,28 @@ use crate::short::{ShortRow, ShortRows};
 use crate::version::Version;
 use alloc::vec::Vec;
 
+/// A function as a blob stores it, whose rows may be in the form that the encoder writes.
+pub(super) struct Stored<'data> {
+    /// What the encoder writes for it, if the starts of its rows are no wider than necessary.
+    pub encoded: Encoded,
+    /// The FRE sub-section from its attribute on.
+    pub bytes: &'data [u8],
+    rows: ShortRows<'data>,
+}
+
 /// A function that needs no encoding.
 pub(super) struct Copied<'data> {
     pub encoded: Encoded,
     /// Attribute and rows as stored.
     bytes: &'data [u8],
+    last_start: u32,
     /// The rows, if their starts must become narrower.
     wide: Option<ShortRows<'data>>,
 }
 
-impl<'data> Copied<'data> {
+impl<'data> Stored<'data> {
     /// The function. `None`: the encoder might write other rows for it.
-    pub fn find(options: Options, blob: &Blob<'data>, fde: &Fde, attributes: &Attributes) -> Option<Self> {
+    pub fn of(options: Options, blob: &Blob<'data>, fde: &Fde, attributes: &Attributes) -> Option<Self> {
         let header = blob.header();
         let same_form = options.version == Version::V3
             && header.version == Version::V3
@@ -40,7 +51,7 @@ impl<'data> Copied<'data> {
             return None;
         }
         let bytes = blob.fre_bytes().get(fde.fre_offset as usize..)?;
-        let stored = info(attributes, attributes.start_width);
+        let stored = info(attributes);
         if attributes.fde_type != FdeType::Default
             || attributes.pc_type != PcType::Increment
             || attributes.fre_count == 0
@@ -50,19 +61,38 @@ impl<'data> Copied<'data> {
             return None;
         }
         let rows = blob.fres(attributes).short_rows();
-        let (end, width) = walk(options, rows.clone(), fde)?;
-        let bytes = bytes.get(..end.checked_sub(fde.fre_offset as usize)?)?;
-        let encoded =
-            Encoded { fre_count: attributes.fre_count, info: info(attributes, width), repeat_size: 0 };
-        Some(Copied { encoded, bytes, wide: (width < attributes.start_width).then_some(rows) })
+        Some(Stored {
+            encoded: Encoded { fre_count: attributes.fre_count, info: stored, repeat_size: 0 },
+            bytes,
+            rows,
+        })
+    }
+
+    /// The same after a walk over its rows. `size` is that of the function. `None`: the encoder might write
+    /// other rows for it.
+    pub fn walk(self, options: Options, size: u32) -> Option<Copied<'data>> {
+        let Stored { encoded, bytes, rows } = self;
+        let (end, last_start) = walk(options, rows.clone(), size)?;
+        let bytes = bytes.get(..ATTRIBUTE_SIZE + end.checked_sub(rows.position)?)?;
+        let width_code = width_code_for(last_start);
+        let is_wide = width_code < encoded.info & 3;
+        let encoded = Encoded { info: encoded.info & !3 | width_code, ..encoded };
+        Some(Copied { encoded, bytes, last_start, wide: is_wide.then_some(rows) })
+    }
+}
+
+impl<'data> Copied<'data> {
+    /// The start of its last row, if the encoder writes its bytes as they are stored.
+    pub fn last_start_as_stored(&self) -> Option<u32> {
+        self.wide.is_none().then_some(self.last_start)
     }
 
     /// Attribute and rows. They are put into `memory` if they differ from the blob's bytes.
-    pub fn bytes<'b>(self, endian: Endian, memory: &'b mut Vec<u8>) -> &'b [u8]
+    pub fn bytes<'b>(&self, endian: Endian, memory: &'b mut Vec<u8>) -> &'b [u8]
     where
         'data: 'b,
     {
-        let Some(rows) = self.wide else { return self.bytes };
+        let Some(rows) = self.wide.clone() else { return self.bytes };
         memory.clear();
         memory.extend_from_slice(&self.bytes[..2]);
         memory.extend_from_slice(&[self.encoded.info, 0, 0]);
@@ -77,32 +107,28 @@ impl<'data> Copied<'data> {
     }
 }
 
-/// The info byte of an attribute for starts of `width` bytes, with the key and signal bits of `attributes`.
-fn info(attributes: &Attributes, width: u8) -> u8 {
+/// The info byte of a V3 attribute.
+fn info(attributes: &Attributes) -> u8 {
     let key = u8::from(attributes.pauth_key == PauthKey::B);
     // 0, 1, 2 for 1, 2, 4 bytes.
-    width.trailing_zeros() as u8 | key << 5 | u8::from(attributes.signal) << 7
+    attributes.start_width.trailing_zeros() as u8 | key << 5 | u8::from(attributes.signal) << 7
 }
 
-/// The end of the rows in the FRE sub-section, and the width in bytes that their starts need. `None`: a row
-/// differs from what the encoder would write in more than that width.
-fn walk(options: Options, mut rows: ShortRows<'_>, fde: &Fde) -> Option<(usize, u8)> {
+/// The end of the rows in the FRE sub-section, and the start of the last row. `None`: a row differs from what
+/// the encoder would write in more than the width of its start, or it is not inside a function of `size`
+/// bytes.
+fn walk(options: Options, mut rows: ShortRows<'_>, size: u32) -> Option<(usize, u32)> {
     let mut previous: Option<ShortRow> = None;
     for row in rows.by_ref() {
         let row = row?;
         let adds =
             previous.is_none_or(|previous| row.start > previous.start && row.content != previous.content);
-        if !adds || row.start >= fde.size || !is_smallest(options.abi, &row) {
+        if !adds || row.start >= size || !is_smallest(options.abi, &row) {
             return None;
         }
         previous = Some(row);
     }
-    let width = match previous?.start {
-        0..=0xff => 1,
-        0x100..=0xffff => 2,
-        _ => 4,
-    };
-    Some((rows.position, width))
+    Some((rows.position, previous?.start))
 }
 
 /// Whether a row of a default FDE has no surplus bits or words, and the smallest words that can hold its

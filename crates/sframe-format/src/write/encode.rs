@@ -210,7 +210,12 @@ fn width_code(function: &Function) -> u8 {
     let last =
         function.rows.windows(2).rfind(|pair| pair[0].rules != pair[1].rules).map(|pair| pair[1].start);
     let first = function.rows.first().map_or(0, |row| row.start);
-    match last.unwrap_or(first) {
+    width_code_for(last.unwrap_or(first))
+}
+
+/// Code of the smallest width that can hold the start of a row.
+pub(super) fn width_code_for(start: u32) -> u8 {
+    match start {
         0..=0xff => 0,
         0x100..=0xffff => 1,
         _ => 2,

@@ -13,6 +13,7 @@ mod copy;
 mod encode;
 mod function;
 mod overlay;
+mod recent;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -28,10 +29,11 @@ use crate::fre::Attributes;
 use crate::header::{HEADER_SIZE, Header};
 use crate::light::{FUNCTION_HEAD_SIZE, UNIT_HEADER_SIZE, Unit};
 use crate::version::{Flags, Version};
-use copy::Copied;
+use copy::Stored;
 pub use encode::{Inexpressible, Reason};
 pub use function::{Function, Options};
 pub use overlay::{Overlaid, overlay_size, takes, write_overlay};
+use recent::{NO_BODY, RECENT, Recent};
 
 /// The number of a function in an [`Encoder`], counted from 0 in the order of addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,15 +62,9 @@ enum Sharing {
     Nothing,
     /// Among all bodies: the hash of each body's bytes, and its number.
     All(HashTable<(u32, u32)>),
-    /// Among recent bodies: the last body of each [`recent_slot`], or [`NO_BODY`].
-    Recent(Box<[u32; RECENT]>),
+    /// Among recent bodies: the last body of each [`Recent::slot`].
+    Recent(Box<[Recent; RECENT]>),
 }
-
-/// Number of bodies that [`Sharing::Recent`] remembers.
-const RECENT: usize = 256;
-
-/// Stands for no body.
-const NO_BODY: u32 = u32::MAX;
 
 /// The bodies that an [`Encoder`] has taken from another encoder so far. With this, it takes each shared body
 /// once.
@@ -140,7 +136,7 @@ impl Encoder {
     /// does.
     pub fn for_batch(options: Options) -> Self {
         let sharing =
-            if options.share { Sharing::Recent(Box::new([NO_BODY; RECENT])) } else { Sharing::Nothing };
+            if options.share { Sharing::Recent(Box::new([Recent::NONE; RECENT])) } else { Sharing::Nothing };
         Self::sharing(options, sharing)
     }
 
@@ -196,8 +192,8 @@ impl Encoder {
                 Sharing::Recent(recent) => {
                     recent
                         .iter_mut()
-                        .filter(|number| !is_left(**number))
-                        .for_each(|number| *number = NO_BODY);
+                        .filter(|recent| !is_left(recent.body))
+                        .for_each(|recent| *recent = Recent::NONE);
                 }
             }
         }
@@ -212,21 +208,28 @@ impl Encoder {
         self.scratch.clear();
         let encoded = encode::encode(self.options, function, &mut self.scratch)?;
         let bytes = core::mem::take(&mut self.scratch);
-        let result = self.intern(function.size, encoded, &bytes);
+        let result = self.body(encoded, &bytes, None);
         self.scratch = bytes;
-        result
+        Ok(self.push(function.size, result?))
     }
 
     /// Copies a function from a blob without decoding its rows, if [`Encoder::add`] would write the same
     /// rows. Returns its id and the number of its rows. `None`: nothing was added, and the caller must use
     /// [`Function::read`] and [`Encoder::add`]. These also find the error if there is one.
     pub fn copy(&mut self, blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) -> Option<(FunctionId, u32)> {
-        let copied = Copied::find(self.options, blob, fde, attributes)?;
-        let encoded = copied.encoded;
-        let mut memory = core::mem::take(&mut self.scratch);
-        let result = self.intern(fde.size, encoded, copied.bytes(self.options.abi.endian(), &mut memory));
-        self.scratch = memory;
-        Some((result.ok()?, encoded.fre_count))
+        let stored = Stored::of(self.options, blob, fde, attributes)?;
+        let body = match self.recent_body(&stored, fde.size) {
+            Some(known) => known,
+            None => {
+                let copied = stored.walk(self.options, fde.size)?;
+                let mut memory = core::mem::take(&mut self.scratch);
+                let bytes = copied.bytes(self.options.abi.endian(), &mut memory);
+                let result = self.body(copied.encoded, bytes, copied.last_start_as_stored());
+                self.scratch = memory;
+                result.ok()?
+            }
+        };
+        Some((self.push(fde.size, body), attributes.fre_count))
     }
 
     /// Adds all functions of another encoder with the same options, in its order. Its function `i` gets the
@@ -259,14 +262,15 @@ impl Encoder {
         let entry = other.entries.get(id.0 as usize).ok_or(missing)?;
         let body = &other.bodies[entry.body as usize];
         if !self.options.share {
-            return self.intern(entry.size, body.encoded, other.bytes_of(body));
+            let body = self.add_body(body.encoded, other.bytes_of(body))?;
+            return Ok(self.push(entry.size, body));
         }
         if taken.bodies.len() < other.bodies.len() {
             taken.bodies.resize(other.bodies.len(), NO_BODY);
         }
         let known = &mut taken.bodies[entry.body as usize];
         if *known == NO_BODY {
-            *known = self.body(body.encoded, other.bytes_of(body))?;
+            *known = self.body(body.encoded, other.bytes_of(body), None)?;
         }
         Ok(self.push(entry.size, *known))
     }
@@ -275,41 +279,46 @@ impl Encoder {
         &self.fres[body.fre_offset as usize..][..body.length as usize]
     }
 
-    fn intern(
-        &mut self,
-        size: u32,
-        encoded: encode::Encoded,
-        bytes: &[u8],
-    ) -> Result<FunctionId, Inexpressible> {
-        let body = self.body(encoded, bytes)?;
-        Ok(self.push(size, body))
-    }
-
     fn push(&mut self, size: u32, body: u32) -> FunctionId {
         let number = self.entries.len() as u32;
         self.entries.push(Entry { size, body });
         FunctionId(number)
     }
 
-    /// The number of a body with these bytes: a shared one, or a new one.
-    fn body(&mut self, encoded: encode::Encoded, bytes: &[u8]) -> Result<u32, Inexpressible> {
+    /// The number of a body with these bytes: a shared one, or a new one. `last_start` becomes
+    /// [`Recent::last_start`].
+    fn body(
+        &mut self,
+        encoded: encode::Encoded,
+        bytes: &[u8],
+        last_start: Option<u32>,
+    ) -> Result<u32, Inexpressible> {
         match &self.sharing {
             Sharing::Nothing => self.add_body(encoded, bytes),
             Sharing::All(_) => self.shared_body(encoded, bytes),
             Sharing::Recent(recent) => {
-                let slot = recent_slot(bytes);
-                let known = recent[slot];
+                let slot = Recent::slot(encoded, bytes);
+                let known = recent[slot].body;
                 let is_it = |body: &Body| body.encoded == encoded && self.bytes_of(body) == bytes;
                 if self.bodies.get(known as usize).is_some_and(is_it) {
                     return Ok(known);
                 }
                 let number = self.add_body(encoded, bytes)?;
                 if let Sharing::Recent(recent) = &mut self.sharing {
-                    recent[slot] = number;
+                    recent[slot] = Recent { body: number, last_start };
                 }
                 Ok(number)
             }
         }
+    }
+
+    /// The number of a recent body whose bytes a function of `size` bytes has in a blob.
+    fn recent_body(&self, stored: &Stored<'_>, size: u32) -> Option<u32> {
+        let Sharing::Recent(recent) = &self.sharing else { return None };
+        let Recent { body: number, last_start } = recent[Recent::slot(stored.encoded, stored.bytes)];
+        let body =
+            self.bodies.get(number as usize).filter(|_| last_start.is_some_and(|start| start < size))?;
+        (body.encoded == stored.encoded && stored.bytes.starts_with(self.bytes_of(body))).then_some(number)
     }
 
     /// The number of a body with these bytes. Any function may share it. Bodies with the same bytes but other
@@ -593,15 +602,6 @@ impl Encoder {
         place[4..8].fill(0);
         Err(ErrorKind::StartRange { distance, width })
     }
-}
-
-/// The slot of [`Sharing::Recent`] for a body with these bytes: a hash of their number, of the first eight
-/// and of the last eight.
-fn recent_slot(bytes: &[u8]) -> usize {
-    let word = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    let (first, last) = (word(bytes.first_chunk()), word(bytes.last_chunk()));
-    let mixed = first ^ last.rotate_left(29) ^ (bytes.len() as u64) << 17;
-    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize % RECENT
 }
 
 /// Spreads a hash over 64 bits, because the table takes bits from both ends.
