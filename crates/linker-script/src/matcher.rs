@@ -2,17 +2,13 @@
 //!
 //! A script has a few hundred patterns, and a link may have millions of sections. To try one pattern after
 //! another on each section is too slow. But nearly all patterns are names (`.text`) or prefixes (`.text.*`),
-//! and a hash table answers both, if it is asked for every beginning of the section's name:
+//! and a tree of their bytes (a trie) answers both in one walk along the section's name:
 //!
 //! ```text
 //! section   .text.main
-//! asks for  ""  .  .t  .te  .tex  .text  .text.  ... as prefixes, and .text.main as a whole name
-//! finds     the pattern .text.*, under the prefix ".text."
+//! walks     "" . .t .te .tex .text .text.    which ends where no pattern goes on with `m`
+//! finds     the pattern .text.*, at the node ".text."
 //! ```
-//!
-//! FNV-1a hashes byte by byte, so one walk over the name yields the hashes of all its beginnings. A filter of
-//! bits keeps most of them away from the table. A second filter ends the walk at the first beginning with
-//! which no key begins.
 //!
 //! Any other pattern (`.text.*_unlikely`) is kept under its literal beginning, and only tried on sections
 //! that begin with it. Of all patterns that fit, the first in the script wins. The file and the flags of a
@@ -20,7 +16,6 @@
 
 use super::ast::{FilePattern, InputStatement, Name, SectionFlags, SectionPattern};
 use super::glob::{Glob, Shape};
-use hashbrown::HashTable;
 
 /// A file as file patterns see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,31 +36,42 @@ pub struct Match {
 }
 
 /// The input statements of a script, compiled.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Matcher {
     /// All patterns, in the order of the script.
     entries: Vec<Entry>,
-    /// The names and the literal beginnings of the patterns, by hash.
-    keys: HashTable<Key>,
-    /// For each length up to that of the longest key: whether a prefix among the keys has it.
-    lengths: Vec<bool>,
-    /// The hashes of the keys. Most beginnings of names are no key, so this filter spares the look into the
-    /// table.
-    filter: Filter<16>,
-    /// The hashes of all beginnings of keys. The walk over a name ends where no key goes on.
-    beginnings: Filter<256>,
+    /// The beginnings of the names and prefixes of patterns. The first is the empty one.
+    nodes: Vec<Node>,
+    /// The names and the literal beginnings of patterns.
+    keys: Vec<Key>,
     /// Patterns that may fit any name, ascending.
     always: Vec<u32>,
 }
 
-#[derive(Debug)]
+/// A beginning of names. Those that go on with one byte more are its children, which form a list. A node has
+/// few children, but for the one of the dot, and a walk rarely goes beyond ten nodes.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    /// The last byte.
+    byte: u8,
+    /// The number of its first child, or [`NONE`].
+    child: u32,
+    /// The number of the next child of its parent, or [`NONE`].
+    sibling: u32,
+    /// The number of the key with these bytes, or [`NONE`].
+    key: u32,
+}
+
+/// Stands for no node and no key.
+const NONE: u32 = u32::MAX;
+
+/// What is filed under a node.
+#[derive(Debug, Default)]
 struct Key {
-    hash: u64,
-    bytes: Box<[u8]>,
-    /// Whether it is a whole name, not a prefix.
-    whole: bool,
-    /// The patterns filed here, ascending.
-    entries: Vec<u32>,
+    /// The patterns for names that begin so, ascending.
+    prefixes: Vec<u32>,
+    /// The patterns for this very name, ascending.
+    names: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -81,7 +87,9 @@ struct Entry {
 impl Matcher {
     /// Compiles statements, in the order in which they are tried. The number of each becomes [`Match::rule`].
     pub fn new<'a>(statements: impl IntoIterator<Item = (u32, &'a InputStatement)>) -> Self {
-        let mut matcher = Matcher::default();
+        let root = Node { byte: 0, child: NONE, sibling: NONE, key: NONE };
+        let mut matcher =
+            Matcher { entries: Vec::new(), nodes: vec![root], keys: Vec::new(), always: Vec::new() };
         for (rule, statement) in statements {
             match &statement.sections {
                 None => matcher.add(Match { rule, pattern: 0 }, statement, b"*", &[]),
@@ -102,11 +110,11 @@ impl Matcher {
         let name = Glob::new(name);
         let test = match name.shape() {
             Shape::Exact(bytes) => {
-                self.file_under(bytes, true, id);
+                self.key(bytes).names.push(id);
                 None
             }
             Shape::Prefix(bytes) => {
-                self.file_under(bytes, false, id);
+                self.key(bytes).prefixes.push(id);
                 None
             }
             Shape::Everything => {
@@ -118,7 +126,7 @@ impl Matcher {
                 Some(name)
             }
             Shape::General(bytes) => {
-                self.file_under(bytes, false, id);
+                self.key(bytes).prefixes.push(id);
                 Some(name)
             }
         };
@@ -131,26 +139,54 @@ impl Matcher {
         });
     }
 
-    fn file_under(&mut self, bytes: &[u8], whole: bool, id: u32) {
-        let mut hash = HASH_START;
-        for byte in bytes {
-            self.beginnings.add(hash);
-            hash = hash_step(hash, *byte);
+    /// The key with these bytes, which is made if there is none.
+    fn key(&mut self, bytes: &[u8]) -> &mut Key {
+        let mut at = 0;
+        for &byte in bytes {
+            at = match self.child(at, byte) {
+                Some(child) => child,
+                None => {
+                    let child = self.nodes.len();
+                    self.nodes.push(Node { byte, child: NONE, sibling: NONE, key: NONE });
+                    *self.last_child(at) = child as u32;
+                    child
+                }
+            };
         }
-        self.beginnings.add(hash);
-        let same = |key: &Key| key.whole == whole && *key.bytes == *bytes;
-        match self.keys.find_mut(spread(hash), same) {
-            Some(key) => key.entries.push(id),
-            None => {
-                let key = Key { hash, bytes: bytes.into(), whole, entries: vec![id] };
-                self.keys.insert_unique(spread(hash), key, |key| spread(key.hash));
+        let node = &mut self.nodes[at];
+        if node.key == NONE {
+            node.key = self.keys.len() as u32;
+            self.keys.push(Key::default());
+        }
+        &mut self.keys[node.key as usize]
+    }
+
+    /// Where the number of the next new child stands. The first of the script stay the first, since names of
+    /// sections of code come early in it.
+    fn last_child(&mut self, node: usize) -> &mut u32 {
+        let mut last = None;
+        let mut next = self.nodes[node].child;
+        while next != NONE {
+            last = Some(next as usize);
+            next = self.nodes[next as usize].sibling;
+        }
+        match last {
+            Some(last) => &mut self.nodes[last].sibling,
+            None => &mut self.nodes[node].child,
+        }
+    }
+
+    /// The node that goes on with `byte`.
+    #[inline]
+    fn child(&self, node: usize, byte: u8) -> Option<usize> {
+        let mut next = self.nodes[node].child as usize;
+        while let Some(child) = self.nodes.get(next) {
+            if child.byte == byte {
+                return Some(next);
             }
+            next = child.sibling as usize;
         }
-        if self.lengths.len() <= bytes.len() {
-            self.lengths.resize(bytes.len() + 1, false);
-        }
-        self.lengths[bytes.len()] |= !whole;
-        self.filter.add(hash);
+        None
     }
 
     /// The first rule that fits a section of this name, file and `sh_flags`. The name `COMMON` asks for the
@@ -181,33 +217,23 @@ impl Matcher {
                 }
             }
         };
-        let mut hash = HASH_START;
-        for (length, is_key_length) in self.lengths.iter().enumerate().take(name.len() + 1) {
-            if *is_key_length && let Some(key) = self.key(hash, &name[..length], false) {
-                consider(&key.entries);
+        let (mut node, mut rest) = (0, name.iter());
+        loop {
+            let key = self.keys.get(self.nodes[node].key as usize);
+            if let Some(key) = key {
+                consider(&key.prefixes);
             }
-            match name.get(length) {
-                Some(byte) => hash = hash_step(hash, *byte),
-                None => {
-                    if let Some(key) = self.key(hash, name, true) {
-                        consider(&key.entries);
-                    }
-                }
-            }
-            if !self.beginnings.may_hold(hash) {
+            let Some(&byte) = rest.next() else {
+                consider(key.map_or(&[][..], |key| &key.names));
                 break;
+            };
+            match self.child(node, byte) {
+                Some(child) => node = child,
+                None => break,
             }
         }
         consider(&self.always);
         self.entries.get(best as usize).map(|entry| entry.found)
-    }
-
-    #[inline]
-    fn key(&self, hash: u64, bytes: &[u8], whole: bool) -> Option<&Key> {
-        if !self.filter.may_hold(hash) {
-            return None;
-        }
-        self.keys.find(spread(hash), |key| key.hash == hash && key.whole == whole && *key.bytes == *bytes)
     }
 }
 
@@ -272,48 +298,6 @@ impl FileTest {
             (ArchiveTest::None, Some(_)) | (ArchiveTest::Like(_), None) => false,
         }
     }
-}
-
-/// The start of FNV-1a, a hash that also gives the hashes of all prefixes of a name on the way.
-const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
-
-fn hash_step(hash: u64, byte: u8) -> u64 {
-    (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-}
-
-/// A set of hashes with one bit for each: a Bloom filter, which has false positives. GNU ld's default script
-/// has some 200 keys, for which 1,024 bits are enough, and 1,500 prefixes of keys, for which 16,384 are.
-#[derive(Debug)]
-struct Filter<const WORDS: usize>([u64; WORDS]);
-
-impl<const WORDS: usize> Default for Filter<WORDS> {
-    fn default() -> Self {
-        Filter([0; WORDS])
-    }
-}
-
-impl<const WORDS: usize> Filter<WORDS> {
-    fn add(&mut self, hash: u64) {
-        let (word, bit) = Self::place(hash);
-        self.0[word] |= 1 << bit;
-    }
-
-    #[inline]
-    fn may_hold(&self, hash: u64) -> bool {
-        let (word, bit) = Self::place(hash);
-        self.0[word] >> bit & 1 != 0
-    }
-
-    #[inline]
-    fn place(hash: u64) -> (usize, u32) {
-        let bits = (hash ^ (hash >> 29)) as usize;
-        (bits / 64 % WORDS, (bits % 64) as u32)
-    }
-}
-
-/// Mixes all bits into the upper ones, which the table looks at first.
-fn spread(hash: u64) -> u64 {
-    (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 #[cfg(test)]
