@@ -468,6 +468,8 @@ pub struct Table {
     pub encoder: Encoder,
     /// The functions by ascending place, one for each place. Those of thunks come last.
     pub functions: Vec<CollectedFunction>,
+    /// Number of functions of inputs. Those of PLTs follow them.
+    pub of_inputs: usize,
     /// Number of functions before the layout adds thunks. These get relocations.
     pub settled: usize,
     /// Number of the link's thunks that have been looked at so far.
@@ -551,12 +553,14 @@ pub fn unite<T: Target>(link: &Resolved<'_, T>, sections: &SectionStates, batche
     let mut table = Table {
         encoder,
         functions: Vec::with_capacity(most),
+        of_inputs: 0,
         settled: 0,
         thunks: 0,
         veneers: 0,
         duplicates: Vec::new(),
     };
     table.take(link, sections, 0, batches);
+    table.of_inputs = table.settled;
     table
 }
 

@@ -18,7 +18,7 @@ use crate::region::Region;
 use crate::sframe::collect::{Batch, Chosen, Ordered, Place, Table};
 use crate::sframe::{abi, encoding};
 use crate::tables::section::Kind;
-use parallel::{IntoParallel, ParallelSlice, ParallelSort, join};
+use parallel::{IntoParallel, ParallelSort, join};
 use sframe_format::write::{Encoder, FunctionId};
 use sframe_format::{ErrorKind, HEADER_SIZE};
 use zerocopy::byteorder::{I64, U64};
@@ -42,11 +42,19 @@ pub fn order<T: Target>(link: &Arranged<'_, T>) -> Ordered {
         };
         start.wrapping_add(offset)
     };
-    let functions = table.functions.par_iter().enumerate().with_min_len(FUNCTIONS_PER_JOB);
-    let mut functions: Vec<(u64, FunctionId)> =
-        functions.map(|(number, function)| (address(function.place), FunctionId(number as u32))).collect();
+    // PLTs mostly stand before the code of inputs.
+    let (of_inputs, of_plts) = (table.of_inputs, table.settled - table.of_inputs);
+    let number = |at: usize| match at {
+        at if at < of_plts => of_inputs + at,
+        at if at < table.settled => at - of_plts,
+        at => at,
+    };
+    let functions = (0..table.functions.len()).into_par_iter().with_min_len(FUNCTIONS_PER_JOB).map(number);
+    let functions =
+        functions.map(|number| (address(table.functions[number].place), FunctionId(number as u32)));
+    let mut functions: Vec<(u64, FunctionId)> = functions.collect();
     if !link.config.is_relocatable() {
-        // The table is in the order of input sections, which mostly is the order of addresses.
+        // Otherwise, the table is in the order of input sections, which mostly is the order of addresses.
         if !functions.is_sorted() {
             functions.par_sort_unstable();
         }
@@ -103,7 +111,7 @@ fn write_parts<T: Target>(
         || out.store(encoder.rows()),
         || {
             let write = |(first, part, out): (usize, &[(u64, FunctionId)], Region<'_>)| {
-                out.fill(|out| encoder.write_fdes(address, first, part.iter().copied(), out))
+                out.fill_all(|out, _| encoder.write_fdes(address, first, part.iter().copied(), out))
             };
             // The linker writes all parts, even if functions of one part are out of reach.
             parts.into_par_iter().map(write).reduce(|| Ok(()), Result::and)

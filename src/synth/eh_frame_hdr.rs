@@ -118,7 +118,7 @@ pub fn write<T: Target>(link: &Located<'_, T>, address: u64, eh_frame: u64, mut 
     });
     let parts: Vec<(&[Row], Region<'_>)> =
         rows.chunks(ROWS_PER_JOB).map(|rows| (rows, out.take_first((rows.len() * ROW) as u64))).collect();
-    parts.into_par_iter().for_each(|(rows, region)| region.fill(|out| store::<T>(rows, out)));
+    parts.into_par_iter().for_each(|(rows, region)| region.fill_all(|out, _| store::<T>(rows, out)));
 }
 
 fn store<T: Target>(rows: &[Row], out: &mut [u8]) {
@@ -135,20 +135,21 @@ fn rows<T: Target>(link: &Located<'_, T>, address: u64, eh_frame: u64) -> Vec<Ro
         .map(|(file, (kept, frames))| {
             let mut found =
                 ObjectRows { rows: Vec::with_capacity(frames.fdes.len()), ..ObjectRows::default() };
-            for record in kept.all_records(frames) {
+            kept.all_records(frames).for_each(|record| {
                 found.add(link, FileId::from_index(file), &record, address, eh_frame);
-            }
+            });
             found
         })
         .collect();
     report_far(link, address, found.iter().flat_map(|found| &found.far));
     let mut rows = Vec::with_capacity(link.kept_frames.fdes);
-    found.iter().for_each(|found| rows.extend_from_slice(&found.rows));
     let first = eh_frame.wrapping_add(link.kept_frames.size);
+    // PLTs mostly stand before the code of inputs, so that the list is sorted.
     for (offset, code) in plt_cfi::rows(link) {
         let (code, fde) = (near(code, address), near(first.wrapping_add(offset), address));
         rows.extend(code.zip(fde).map(|(code, fde)| Row::new(code, fde)));
     }
+    found.iter().for_each(|found| rows.extend_from_slice(&found.rows));
     sort(&mut rows);
     add_empty(&mut rows, &found);
     rows
