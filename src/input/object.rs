@@ -351,38 +351,51 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     ///
     /// # Errors
     /// The section reaches past the end of the file.
+    #[inline]
     pub fn section_bytes(&self, index: usize) -> Result<&'a [u8], Malformed> {
-        let header = self
-            .headers
-            .get(index)
-            .ok_or_else(|| Malformed::at(0, format!("there is no section {index}")))?;
+        self.bytes_inside(index).ok_or_else(|| self.outside(index))
+    }
+
+    #[inline]
+    fn bytes_inside(&self, index: usize) -> Option<&'a [u8]> {
+        let header = self.headers.get(index)?;
         if !self.packed.is_empty()
             && let Ok(row) = self.packed.binary_search_by_key(&index, |packed| packed.section as usize)
         {
-            return Ok(self.packed[row].bytes.get().copied().unwrap_or_default());
+            return Some(self.packed[row].bytes.get().copied().unwrap_or_default());
         }
-        self.range(header).ok_or_else(|| {
-            Malformed::at(
+        self.range(header)
+    }
+
+    /// The error that a section's bytes are not inside the file.
+    #[cold]
+    fn outside(&self, index: usize) -> Malformed {
+        let Some(header) = self.headers.get(index) else {
+            return Malformed::at(0, format!("there is no section {index}"));
+        };
+        Malformed::at(
+            header.sh_offset.get(),
+            format!(
+                "section {} is at {:#x} with size {:#x}, past the end of the file ({:#x})",
+                self.section_name_lossy(index),
                 header.sh_offset.get(),
-                format!(
-                    "section {} is at {:#x} with size {:#x}, past the end of the file ({:#x})",
-                    self.section_name_lossy(index),
-                    header.sh_offset.get(),
-                    header.sh_size.get(),
-                    self.bytes.len()
-                ),
-            )
-        })
+                header.sh_size.get(),
+                self.bytes.len()
+            ),
+        )
     }
 
     /// The bytes that a header names: in the file, or made by the linker.
     #[inline]
     fn range(&self, header: &Shdr<E>) -> Option<&'a [u8]> {
-        section_range(self.bytes, header).or_else(|| {
-            let mut header = *header;
-            header.sh_offset.set(header.sh_offset.get().checked_sub(self.bytes.len() as u64)?);
-            section_range(self.made, &header)
-        })
+        section_range(self.bytes, header).or_else(|| self.range_made(header))
+    }
+
+    #[cold]
+    fn range_made(&self, header: &Shdr<E>) -> Option<&'a [u8]> {
+        let mut header = *header;
+        header.sh_offset.set(header.sh_offset.get().checked_sub(self.bytes.len() as u64)?);
+        section_range(self.made, &header)
     }
 
     /// Whether the linker made the contents of a section. In such an object, the file's own sections are

@@ -42,16 +42,15 @@ impl SectionClass {
         let flags = header.sh_flags.get();
         let has = |flag: u64| flags & flag != 0;
         let relocated = object.relocation_sections.get(index).is_some_and(|&table| table != 0);
-        let mut class = SectionClass::empty();
-        class.set(SectionClass::SFRAME, is_input(object, index));
-        class.set(SectionClass::EH_FRAME, is_eh_frame(object, index));
-        class.set(SectionClass::ALLOC, has(elf::SHF_ALLOC));
-        class.set(SectionClass::GROUPED, has(elf::SHF_GROUP));
-        class.set(SectionClass::ORDERED, has(elf::SHF_LINK_ORDER));
-        class.set(SectionClass::MERGE, has(elf::SHF_MERGE));
-        class.set(SectionClass::NOBITS, header.sh_type.get() == elf::SHT_NOBITS);
-        class.set(SectionClass::RELOCATED, relocated);
-        class
+        let when = |is: bool, class: SectionClass| if is { class } else { SectionClass::empty() };
+        when(is_input(object, index), SectionClass::SFRAME)
+            | when(is_eh_frame(object, index), SectionClass::EH_FRAME)
+            | when(has(elf::SHF_ALLOC), SectionClass::ALLOC)
+            | when(has(elf::SHF_GROUP), SectionClass::GROUPED)
+            | when(has(elf::SHF_LINK_ORDER), SectionClass::ORDERED)
+            | when(has(elf::SHF_MERGE), SectionClass::MERGE)
+            | when(header.sh_type.get() == elf::SHT_NOBITS, SectionClass::NOBITS)
+            | when(relocated, SectionClass::RELOCATED)
     }
 }
 

@@ -40,6 +40,7 @@ pub struct OutputFacts {
 
 impl OutputFacts {
     /// The fields of one section.
+    #[inline]
     pub fn of(id: SectionId, info: &SectionInfo<'_>) -> OutputFacts {
         OutputFacts {
             count: 1,
@@ -67,6 +68,7 @@ impl OutputFacts {
 
     /// The fields of both, joined. `self` stands first.
     #[must_use]
+    #[inline]
     pub fn join(self, next: OutputFacts) -> OutputFacts {
         let unused = self.unused | next.unused;
         if self.count == 0 {

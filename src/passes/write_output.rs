@@ -294,14 +294,14 @@ fn write_section<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8],
     clear(&mut out[size..], before);
     if class.contains(SectionClass::SFRAME) {
         if !link.config.is_relocatable() {
-            relocs::apply::apply_section(link, id, &mut out[..size]);
+            relocs::apply::apply_section(link, object, index, &mut out[..size]);
         }
         sframe_output::concat::fix_up(link, id, &mut out[..size]);
     } else if link.config.is_relocatable() {
         relocs::emit::write_tombstones(link, id, out);
         relocs::emit::write_addends(link, id, out);
     } else {
-        relocs::apply::apply_section(link, id, out);
+        relocs::apply::apply_section(link, object, index, out);
         synth::thunks::replace_by_branch(link, id, out);
         find_unused_pads::erase(link, id, out);
     }

@@ -26,27 +26,33 @@ use crate::tables::pools::Destination;
 /// The largest number of problems that the linker reports for one section.
 const MAX_REPORTS: u32 = 8;
 
-/// Applies the relocations of a section of an object. `out` holds a copy of the section's bytes
+/// Applies the relocations of section `index` of an object. `out` holds a copy of the section's bytes
 /// (decompressed, if they were compressed), which this function relocates.
-pub fn apply_section<T: Target>(link: &Placed<'_, T>, section: SectionId, out: &mut [u8]) {
-    let Some((object, index)) = link.locate(section) else { return };
+pub fn apply_section<'a, T: Target>(
+    link: &Placed<'a, T>,
+    object: &ObjectFile<'a, T::E>,
+    index: u32,
+    out: &mut [u8],
+) {
     let relocations = object.relocations(index as usize);
     if !relocations.is_empty() {
-        apply_list(link, section, relocations, 0, link.section_address(section), out);
+        let address = link.section_address(object.section_id(index));
+        apply_list(link, object, index, relocations, 0, address, out);
     }
 }
 
-/// Applies some relocations of a section to a part of it, for records that have left their section. `out`
-/// begins at offset `start` of the input section and lies at `address` in memory.
-pub fn apply_list<T: Target>(
-    link: &Placed<'_, T>,
-    section: SectionId,
+/// Applies some relocations of section `index` of an object to a part of it, for records that have left their
+/// section. `out` begins at offset `start` of the input section and lies at `address` in memory.
+pub fn apply_list<'a, T: Target>(
+    link: &Placed<'a, T>,
+    object: &ObjectFile<'a, T::E>,
+    index: u32,
     relocations: &[Rela<T::E>],
     start: u64,
     address: u64,
     out: &mut [u8],
 ) {
-    let Some((object, index)) = link.locate(section) else { return };
+    let section = object.section_id(index);
     let mut apply = Apply { link, object, section, index, start, address, out, reported: 0 };
     if !is_alloc(object.headers[index as usize].sh_flags.get()) {
         let name = object.section_name(index as usize);

@@ -18,6 +18,7 @@ use std::cell::OnceCell;
 pub struct Walk<'w, 'a, T: Target> {
     link: &'w Live<'a, T>,
     section: SectionId,
+    index: usize,
     /// Its object.
     pub object: &'w ObjectFile<'a, T::E>,
     /// Bytes of the input section. Decisions must not look at the output, which changes while it is written.
@@ -27,8 +28,6 @@ pub struct Walk<'w, 'a, T: Target> {
     code: bool,
     /// Whether it is SFrame data, which describes functions and does not call them.
     pub is_sframe: bool,
-    /// All its relocations.
-    relocations: &'w [Rela<T::E>],
     /// The result of [`Target::splits_loads`], computed at the first GOT relocation.
     splits_loads: OnceCell<bool>,
 }
@@ -74,17 +73,19 @@ pub trait Visitor<T: Target> {
 
 impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
     /// A walk over section `index` of an object.
+    #[inline]
     pub fn new(link: &'w Live<'a, T>, object: &'w ObjectFile<'a, T::E>, index: usize) -> Self {
         let flags = object.headers[index].sh_flags.get();
+        let section = object.section_id(index as u32);
         Walk {
             link,
-            section: object.section_id(index as u32),
+            section,
+            index,
             object,
             bytes: object.section_bytes(index).unwrap_or_default(),
             writable: flags & elf::SHF_WRITE != 0,
             code: flags & elf::SHF_EXECINSTR != 0,
-            is_sframe: link.class_of(object.section_id(index as u32)).contains(SectionClass::SFRAME),
-            relocations: object.relocations(index),
+            is_sframe: link.class_of(section).contains(SectionClass::SFRAME),
             splits_loads: OnceCell::new(),
         }
     }
@@ -136,7 +137,8 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
             let is_far = !self.link.far_loads.is_empty()
                 && self.link.far_loads.binary_search(&(self.section, symbol)).is_ok();
             let must_load = is_far || self.link.tagged.has(symbol);
-            if must_load || *self.splits_loads.get_or_init(|| T::splits_loads(self.relocations)) {
+            let splits_loads = || T::splits_loads(self.object.relocations(self.index));
+            if must_load || *self.splits_loads.get_or_init(splits_loads) {
                 facts |= SymbolFacts::FAR;
             }
         }

@@ -32,8 +32,9 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
         write: Write::Jobs(|link, section, out| {
             write(link, link.section_address(section.id), out, |place| {
                 let record = place.record;
-                let section = link.objects[place.file.index()].section_id(record.section);
-                apply_list(link, section, record.relocations, record.input, place.address, place.out);
+                let object = &link.objects[place.file.index()];
+                let (index, start) = (record.section, record.input);
+                apply_list(link, object, index, record.relocations, start, place.address, place.out);
             });
         }),
     }
@@ -99,7 +100,7 @@ pub fn write<T: Target>(
         .fill(|out| plt_cfi::write(link, address.wrapping_add(link.kept_frames.size), out));
     out.fill(|out| out.fill(0));
     batches.into_par_iter().for_each(|(batch, region)| {
-        region.fill(|mut rest| {
+        region.fill_all(|mut rest, _| {
             for file in batch {
                 let part = rest.split_off_mut(..files[file].size as usize).unwrap_or_default();
                 write_file(link, FileId::from_index(file), address, part, &relocate);
@@ -123,7 +124,7 @@ fn write_file<T: Target>(
         let leader_file = &link.kept_frames.files[leader_file.index()];
         Some(leader_file.base + u64::from(leader_file.cies[leader as usize].output?.number()))
     };
-    for record in kept.all_records(frames) {
+    kept.all_records(frames).for_each(|record| {
         let (out, behind) = std::mem::take(&mut rest).split_at_mut(record.bytes.len());
         rest = behind;
         out.copy_from_slice(record.bytes);
@@ -135,5 +136,5 @@ fn write_file<T: Target>(
         }
         let address = address.wrapping_add(record.output);
         relocate(RelocateRecord { file, record: &record, address, out });
-    }
+    });
 }

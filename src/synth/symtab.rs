@@ -54,9 +54,9 @@ impl<'f> Tables<'f> {
 
     /// Lets `fill` write into all of the tables.
     fn fill<E: zerocopy::byteorder::ByteOrder>(self, fill: impl FnOnce(Cutter<'_, E>)) {
-        self.symbols.fill(|symbols| {
-            self.strings.fill(|strings| {
-                self.extended.fill(|extended| {
+        self.symbols.fill_all(|symbols, _| {
+            self.strings.fill_all(|strings, _| {
+                self.extended.fill_all(|extended, _| {
                     let symbols = <[Sym<E>]>::mut_from_bytes(symbols).unwrap_or_default();
                     let extended = <[U32<E>]>::mut_from_bytes(extended).unwrap_or_default();
                     fill(Cutter { symbols, strings, extended });

@@ -213,17 +213,16 @@ fn locals<'l, 'a, T: Target>(
     let signatures = groups::local_signatures(link, object.id);
     let referenced = references::locals(link, object);
     let has_gaps = link.merges.is_partial();
-    (1..object.first_global).filter_map(move |index| {
-        let symbol = &object.symbols[index as usize];
+    let symbols = &object.symbols[..object.first_global as usize];
+    (0..).zip(symbols).skip(1).filter_map(move |(index, symbol)| {
         let kind = symbol.kind();
-        if signatures.binary_search(&index).is_ok() && kind != elf::STT_SECTION {
-            let name = string_at(object.symbol_names, symbol.st_name.get() as usize)?;
-            return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
-        }
         if kind == elf::STT_SECTION {
             return None;
         }
         let name = string_at(object.symbol_names, symbol.st_name.get() as usize)?;
+        if signatures.binary_search(&index).is_ok() {
+            return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
+        }
         let referenced = referenced.get(index as usize) == Some(&true);
         if name.is_empty() && !(referenced && link.config.is_relocatable()) {
             return None;
@@ -275,7 +274,7 @@ fn is_merge<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, secti
 
 /// Whether symbols of a section have a place in the output.
 fn is_written<T: Target>(link: &Arranged<'_, T>, id: crate::ids::SectionId) -> bool {
-    link.sections.is_alive(id) && !link.sections.is(id, SectionState::NOT_CONTENT)
+    link.sections.get(id) & (SectionState::ALIVE | SectionState::NOT_CONTENT) == SectionState::ALIVE
 }
 
 /// The globals that this object defines.

@@ -60,7 +60,7 @@ fn copy_relocated<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u
     let relocations = object.relocations(index as usize);
     for (row, relocation) in relocations.iter().enumerate() {
         if relocation.r_offset.get() == offset {
-            apply::apply_list(link, section, &relocations[row..=row], offset, address, out);
+            apply::apply_list(link, object, index, &relocations[row..=row], offset, address, out);
         }
     }
 }

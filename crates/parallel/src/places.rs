@@ -21,7 +21,7 @@ unsafe impl<R: Send> Sync for Places<R> {}
 
 /// The places of a piece's results, from the first one that is free.
 pub struct Part<'p, R> {
-    free: &'p mut [MaybeUninit<R>],
+    free: std::slice::IterMut<'p, MaybeUninit<R>>,
     size: usize,
     written: &'p AtomicUsize,
 }
@@ -43,7 +43,7 @@ impl<R> Places<R> {
         // SAFETY: these places are in the list's memory, which nothing else refers to while this lives, and
         // no other part has them.
         let free = unsafe { std::slice::from_raw_parts_mut(self.start.add(first), count) };
-        Part { free, size: count, written: &self.written }
+        Part { free: free.iter_mut(), size: count, written: &self.written }
     }
 
     /// The list, when all results are written.
@@ -57,8 +57,9 @@ impl<R> Places<R> {
 
 impl<R> Part<'_, R> {
     /// Writes the next result.
+    #[inline]
     pub fn push(&mut self, result: R) {
-        if let Some(place) = self.free.split_off_first_mut() {
+        if let Some(place) = self.free.next() {
             place.write(result);
         }
     }
