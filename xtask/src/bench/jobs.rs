@@ -87,8 +87,8 @@ fn output(bench: &Bench, linker: &Linker, number: usize) -> PathBuf {
     output.with_file_name(format!("{}-{number}", output.file_name().unwrap_or_default().to_string_lossy()))
 }
 
-/// Writes what make reads. A `+` makes it tell the linker of its jobserver, as it does of the compilers that
-/// projects start by their own recipes under `$(MAKE)` or with this sign.
+/// Writes what make reads. A `+` before a command makes make tell it of the jobserver, as it tells another
+/// make. Since version 4.4, it tells every command, by a pipe with a name.
 fn makefile(bench: &Bench, linker: &Linker) -> Result<PathBuf> {
     let words: Vec<String> = linker.command.iter().chain(&bench.case.link).map(|word| quoted(word)).collect();
     let mut text = String::from("all:");
