@@ -54,7 +54,8 @@ fn defines<E: ByteOrder>(library: &SharedFile<'_, E>, index: usize) -> bool {
     !symbol.is_undefined() && !symbol.is_local()
 }
 
-/// The same libraries for a message about an undefined symbol, with the symbols that it could bind to.
+/// The needed libraries for a message about an undefined symbol of an object, with the symbols that it could
+/// bind to.
 pub fn for_messages<'a, T: Target>(inputs: &Inputs<'a, T>, source: &dyn InputSource) -> NeededLibraries<'a> {
     open_all(inputs, source, |_| true, SharedFile::is_plain_definition)
 }

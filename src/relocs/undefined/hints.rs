@@ -64,8 +64,8 @@ impl<'h, 'a> Hints<'h, 'a> {
         let name = link.globals.names[first.symbol.index()];
         if is_of_look_ups(link, first) {
             return diagnostic.help(
-                "what --unwind-table=replace links in needs a C library: name one, or, where nothing throws or \
-                 asks for stacks, give --unwind-table=none",
+                "what --unwind-table=replace links in needs a C library that has it: name one, or, where nothing \
+                 throws or asks for stacks, give --unwind-table=none",
             );
         }
         if let Some(path) = self.needed.definitions.get(name) {

@@ -6,6 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -195,28 +196,36 @@ fn by_calls(way: Way, threads: usize, file: &File) -> io::Result<()> {
 fn by_rings(threads: usize, file: &File) -> io::Result<()> {
     let next = AtomicUsize::new(0);
     on_threads(threads, || {
-        let mut ring = IoUring::new(2)?;
-        let mut makers = [Maker::new(PIECE), Maker::new(PIECE)];
-        for turn in 0.. {
-            // The requests of a ring end in any order, so that both have to end before a buffer is free.
-            if turn % 2 == 0 {
-                finish(&mut ring, turn.min(2))?;
-            }
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number * PIECE >= SIZE {
-                return finish(&mut ring, turn % 2);
-            }
-            let bytes = makers[turn % 2].make(number);
-            let target = types::Fd(file.as_raw_fd());
-            let request = opcode::Write::new(target, bytes.as_ptr(), PIECE as u32);
-            let request = request.offset((number * PIECE) as u64).build();
-            // SAFETY: the buffer is not touched before the request has ended, and outlives the ring's use of
-            // it: every way out but a panic waits for the end, or drops the ring first.
-            unsafe { ring.submission().push(&request) }.map_err(io::Error::other)?;
-            ring.submit()?;
-        }
+        // After an error, requests may still read the buffers. Those stay then.
+        let mut makers = ManuallyDrop::new([Maker::new(PIECE), Maker::new(PIECE)]);
+        by_ring(&mut makers, &next, file)?;
+        drop(ManuallyDrop::into_inner(makers));
         Ok(())
     })
+}
+
+/// Writes pieces of one thread. If all went well, no request is left.
+fn by_ring(makers: &mut [Maker; 2], next: &AtomicUsize, file: &File) -> io::Result<()> {
+    let mut ring = IoUring::new(2)?;
+    for turn in 0.. {
+        // The requests of a ring end in any order, so that both have to end before a buffer is free.
+        if turn % 2 == 0 {
+            finish(&mut ring, turn.min(2))?;
+        }
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number * PIECE >= SIZE {
+            return finish(&mut ring, turn % 2);
+        }
+        let bytes = makers[turn % 2].make(number);
+        let target = types::Fd(file.as_raw_fd());
+        let request = opcode::Write::new(target, bytes.as_ptr(), PIECE as u32);
+        let request = request.offset((number * PIECE) as u64).build();
+        // SAFETY: the buffer is not touched before the request has ended, and the caller keeps it for good if
+        // this returns an error or panics before that.
+        unsafe { ring.submission().push(&request) }.map_err(io::Error::other)?;
+        ring.submit()?;
+    }
+    Ok(())
 }
 
 /// Waits until so many requests have ended.
