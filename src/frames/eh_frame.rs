@@ -225,6 +225,7 @@ fn split_section<'a, T: Target>(
     };
     let result = splitter.run();
     let Splitter { relocations, has_terminator, ends_with_terminator, .. } = splitter;
+    let result = result.and_then(|()| all_inside(&relocations, bytes.len()));
     if result.is_err() {
         frames.cies.truncate(first_cie);
         frames.fdes.truncate(first_fde);
@@ -241,6 +242,17 @@ fn split_section<'a, T: Target>(
         ends_with_terminator,
     });
     Ok(())
+}
+
+/// Whether the last of these ascending relocations, and so each of them, lies in a section of this size. One
+/// behind it would belong to no record, and so would be lost.
+fn all_inside<E: ByteOrder>(relocations: &[Rela<E>], size: usize) -> Result<(), Malformed> {
+    match relocations.last().map(|relocation| relocation.r_offset.get()) {
+        Some(offset) if offset >= size as u64 => {
+            Err(Malformed::at(offset, format!("a relocation lies behind the section's {size:#x} bytes")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The relocations by ascending offset: the input itself, or a sorted copy.

@@ -96,33 +96,34 @@ fn check<T: Target>(link: &Contents<'_, T>, id: SectionId) {
         return;
     }
     let linked = header.sh_link.get();
-    let error = |what: String| {
-        let place = crate::diag::Location::Section {
-            file: object.name.to_string(),
-            section: object.section_name_lossy(index as usize),
-            offset: 0,
-        };
-        link.sink.report(Diagnostic::error(Code::LinkOrder, what).at(place).ordered(object.id.0, index, 0));
-    };
-    if linked as usize >= object.headers.len() {
-        error(format!(
-            "SHF_LINK_ORDER to section {linked}, which does not exist: the file has {} sections",
-            object.headers.len()
-        ));
-    } else if linked != 0 && linked != index {
-        let target = object.section_id(linked);
-        if root(link, id).is_none() {
-            error(format!(
-                "SHF_LINK_ORDER goes round in a circle, or through more than {MAX_CHAIN} sections"
-            ));
-        } else if !link.sections.is_alive(target) && !link.is_sframe_section(id) {
-            // For `.sframe`, the relocation is reported, not `sh_link`.
-            error(format!(
-                "SHF_LINK_ORDER to section {}, which is not in the output",
-                object.section_name_lossy(linked as usize)
-            ));
+    let target = object.section_id(linked);
+    let diagnostic = if linked as usize >= object.headers.len() {
+        let count = object.headers.len();
+        let what = format!(
+            "SHF_LINK_ORDER to section {linked}, which does not exist: the file has {count} sections"
+        );
+        Diagnostic::error(Code::LinkOrder, what)
+    } else if linked == 0 || linked == index {
+        return;
+    } else if root(link, id).is_none() {
+        let what =
+            format!("SHF_LINK_ORDER goes round in a circle, or through more than {MAX_CHAIN} sections");
+        Diagnostic::error(Code::LinkOrder, what)
+    } else if !link.sections.is_alive(target) && !link.is_sframe_section(id) {
+        // For `.sframe`, the relocation is reported, not `sh_link`.
+        let name = object.section_name_lossy(linked as usize);
+        let what = format!("SHF_LINK_ORDER to section {name}, which is not in the output");
+        let diagnostic = Diagnostic::error(Code::LinkOrder, what);
+        match header.sh_flags.get() & elf::SHF_GNU_RETAIN {
+            0 => diagnostic,
+            _ => diagnostic.help(format!("SHF_GNU_RETAIN keeps this section alone: {name} needs it, too")),
         }
-    }
+    } else {
+        return;
+    };
+    let (file, section) = (object.name.to_string(), object.section_name_lossy(index as usize));
+    let place = crate::diag::Location::Section { file, section, offset: 0 };
+    link.sink.report(diagnostic.at(place).ordered(object.id.0, index, 0));
 }
 
 /// The end of the chain of `sh_link`s; `None` if the chain is a circle.

@@ -164,7 +164,8 @@ pub(super) fn link_order_dependents<T: Target>(link: &Inputs<'_, T>) -> Dependen
 }
 
 /// Collects `SHF_LINK_ORDER` sections whose target is dead, and those that describe them in turn. SFrame
-/// sections have rules of their own.
+/// sections have rules of their own. One with `SHF_GNU_RETAIN` stays, as it asks, and the layout reports that
+/// it describes nothing.
 fn drop_orphaned_dependents<T: Target>(
     link: &Inputs<'_, T>,
     sections: &mut SectionStates,
@@ -172,11 +173,13 @@ fn drop_orphaned_dependents<T: Target>(
 ) {
     let is_dead =
         |target: &SectionId| !sections.is_alive(*target) && !sections.is(*target, SectionState::NOT_CONTENT);
+    let flags = |id| link.locate(id).map(|(object, index)| object.headers[index as usize].sh_flags.get());
+    let is_retained = |id| flags(id).is_some_and(|flags| flags & elf::SHF_GNU_RETAIN != 0);
     let mut dead: Vec<SectionId> = dependents.iter().map(|&(target, _)| target).filter(is_dead).collect();
     dead.dedup();
     while let Some(target) = dead.pop() {
         for dependent in dependents_of(dependents, target) {
-            if sections.is_alive(dependent) && !link.is_sframe_section(dependent) {
+            if sections.is_alive(dependent) && !link.is_sframe_section(dependent) && !is_retained(dependent) {
                 sections.discard(dependent, SectionState::COLLECTED);
                 dead.push(dependent);
             }

@@ -245,12 +245,8 @@ fn push_object_names<'a, E: zerocopy::byteorder::ByteOrder>(
     let mut measure = object.measure_of_names();
     for (index, symbol) in object.symbols.iter().enumerate().skip(first) {
         let start = symbol.st_name.get() as usize;
-        if symbol.is_local() {
-            let offset = std::ptr::from_ref(symbol).addr() - object.bytes.as_ptr().addr();
-            return Err(Malformed::at(
-                offset as u64,
-                format!("symbol {index} is local, but the symbol table says that globals begin at {first}"),
-            ));
+        if !symbol.is_global() {
+            return Err(not_global(object, index));
         }
         let rest = object.symbol_names.get(start..).unwrap_or(&[]);
         // One search finds the end and a version.
@@ -273,6 +269,22 @@ fn push_object_names<'a, E: zerocopy::byteorder::ByteOrder>(
     }
     (object.globals, object.usages) = (globals, usages);
     Ok(())
+}
+
+/// A symbol behind the last local one that no binding makes global. gABI, "Symbol Table".
+#[cold]
+fn not_global<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> Malformed {
+    let (symbol, first) = (&object.symbols[index], object.first_global);
+    let offset = std::ptr::from_ref(symbol).addr() - object.bytes.as_ptr().addr();
+    let what = if symbol.is_local() {
+        format!("symbol {index} is local, but the symbol table says that globals begin at {first}")
+    } else {
+        format!(
+            "symbol {index} has the unknown binding {}, expected GLOBAL, WEAK or UNIQUE",
+            symbol.binding()
+        )
+    };
+    Malformed::at(offset as u64, what)
 }
 
 fn unterminated(symbol: usize, offset: usize) -> Malformed {

@@ -90,11 +90,10 @@ pub fn collected<T: Target>(
     if !link.config.gc.enabled {
         return;
     }
-    if link.config.gc.print {
-        for line in crate::passes::collect_garbage::removed_sections(link, sections) {
-            printed.push_str(&line);
-            printed.push('\n');
-        }
+    if let Some(path) = &link.config.gc.print {
+        let lines = crate::passes::collect_garbage::removed_sections(link, sections);
+        let text: String = lines.into_iter().map(|line| line + "\n").collect();
+        write_text(link.session, path, overwrite::REMOVED, text, printed);
     }
     if !link.config.gc.why_live.is_empty() {
         printed.push_str(&crate::passes::explain_liveness::text(link, sections, used));

@@ -54,6 +54,7 @@ pub fn written(config: &Config) -> Vec<(&'static str, PathBuf)> {
         (REASONS, reports.why_extract.clone()),
         (ARCHIVES, reports.archive_stats.clone()),
         (EXPLANATION, explanation),
+        (REMOVED, config.gc.print.clone()),
         (SYMBOL_ORDER, reports.symbol_order.clone()),
         (TIME_TRACE, trace_path(config)),
     ];
@@ -94,6 +95,8 @@ pub const REASONS: &str = "the reasons for extraction";
 pub const ARCHIVES: &str = "the table of archives";
 /// The file of `--explain-discarded`.
 pub const EXPLANATION: &str = "the explanation";
+/// The file of `--print-gc-sections`.
+pub const REMOVED: &str = "the list of removed sections";
 /// The file of `--print-symbol-order`.
 pub const SYMBOL_ORDER: &str = "the order of symbols";
 /// The file of `--time-trace`.

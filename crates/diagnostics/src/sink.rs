@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 pub struct Policy {
     /// `--fatal-warnings`: a warning stops the link like an error.
     pub fatal_warnings: bool,
-    /// `-w`: warnings are dropped, unless `fatal_warnings` makes them errors.
+    /// `-w`: warnings are dropped, and `fatal_warnings` finds none, as in the other linkers.
     pub no_warnings: bool,
     /// `--noinhibit-exec`: if an output can still be made, an error becomes a warning.
     pub noinhibit_exec: bool,
@@ -41,8 +41,8 @@ impl Sink {
     /// diagnostic. A pass that finds thousands need not make the text of a dropped one.
     pub fn judged(&self, severity: Severity) -> Option<Severity> {
         match severity {
-            Severity::Warning if self.policy.fatal_warnings => Some(Severity::Error),
             Severity::Warning if self.policy.no_warnings => None,
+            Severity::Warning if self.policy.fatal_warnings => Some(Severity::Error),
             other => Some(other),
         }
     }
@@ -174,7 +174,7 @@ mod tests {
         let lenient = Sink::new(Policy { noinhibit_exec: true, ..Policy::default() });
         lenient.report_recoverable(Diagnostic::error(Code::Internal, "e"));
         assert!(!lenient.has_errors());
-        let silent = Sink::new(Policy { no_warnings: true, ..Policy::default() });
+        let silent = Sink::new(Policy { no_warnings: true, fatal_warnings: true, ..Policy::default() });
         silent.report(Diagnostic::warning(Code::Internal, "w"));
         assert!(silent.into_sorted().is_empty());
     }

@@ -266,6 +266,15 @@ impl<E: ByteOrder> Sym<E> {
         self.binding() == object::elf::STB_WEAK
     }
 
+    /// Whether the binding is one of those that other files see: global, weak or unique. Other values than
+    /// these and local have no meaning.
+    #[inline]
+    pub fn is_global(&self) -> bool {
+        use object::elf::{STB_GLOBAL, STB_GNU_UNIQUE, STB_WEAK};
+        const GLOBAL: u16 = 1 << STB_GLOBAL | 1 << STB_WEAK | 1 << STB_GNU_UNIQUE;
+        GLOBAL >> self.binding() & 1 != 0
+    }
+
     /// Whether the binding is local.
     #[inline]
     pub fn is_local(&self) -> bool {

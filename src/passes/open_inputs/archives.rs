@@ -9,6 +9,16 @@ use crate::input::object::FileName;
 use crate::input::sniff::FileKind;
 use std::path::Path;
 
+/// The report of a member that `--whole-archive` asks for, and of which there is nothing to link.
+fn no_object(name: FileName<'_>) -> Diagnostic {
+    Diagnostic::error(
+        Code::UnsupportedInput,
+        "the member is no object, and --whole-archive takes every member",
+    )
+    .at(Location::File(name.to_string()))
+    .help("remove it from the archive (ar d ARCHIVE MEMBER), or name the archive behind --no-whole-archive")
+}
+
 impl<'a> Walk<'_, 'a> {
     /// Adds the members of an archive. Compilers name some archives more than once. If members are only
     /// searched, each later mention refers to the rows of the first one.
@@ -49,6 +59,11 @@ impl<'a> Walk<'_, 'a> {
                 }
                 FileKind::CutElf => {
                     self.report(cut_short(name, member.bytes));
+                    continue;
+                }
+                FileKind::Object => continue,
+                _ if state.whole_archive => {
+                    self.report(no_object(name));
                     continue;
                 }
                 // An archive may hold any files (documentation, shared libraries). A member that is not an

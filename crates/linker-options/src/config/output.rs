@@ -222,8 +222,8 @@ pub enum SortCommon {
 pub struct GcOptions {
     /// `--gc-sections`.
     pub enabled: bool,
-    /// `--print-gc-sections`.
-    pub print: bool,
+    /// `--print-gc-sections`: the file of the list; `-` is standard output.
+    pub print: Option<PathBuf>,
     /// `--why-live` patterns in order: symbols whose path from a root is printed.
     pub why_live: Vec<Vec<u8>>,
     /// `--gc-keep-exported`: exported symbols are roots in executables too.

@@ -167,7 +167,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     }),
     flag(&["w", "no-warnings"], "Show no warnings", |state| {
         state.config.diagnostics.no_warnings = true;
-        state.config.diagnostics.fatal_warnings = false;
     }),
     flag(&["noinhibit-exec"], "Write the output even after errors, if that is possible", |state| {
         state.config.diagnostics.noinhibit_exec = true;

@@ -11,14 +11,21 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-gc-sections"], "Keep sections that nothing refers to (default)", |state| {
         state.config.gc.enabled = false;
     }),
-    flag(&["print-gc-sections"], "List the sections that --gc-sections leaves out", |state| {
-        state.config.gc.print = true;
-    }),
+    optional(
+        &["print-gc-sections"],
+        "FILE",
+        "List the sections that --gc-sections leaves out, into FILE if it is given",
+        |state, file| {
+            state.config.gc.print = Some(file.map_or_else(|| "-".into(), path));
+            Ok(())
+        },
+    )
+    .reaches(Reach::Writes),
     flag(
         &["no-print-gc-sections"],
         "Do not list the sections that --gc-sections leaves out (default)",
         |state| {
-            state.config.gc.print = false;
+            state.config.gc.print = None;
         },
     ),
     value(

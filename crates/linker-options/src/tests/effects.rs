@@ -285,8 +285,6 @@ fn the_last_one_holds() {
     assert_eq!(config(&["-N", "--no-omagic"]).layout.magic, Magic::Paged);
     assert_eq!(config(&["-Bsymbolic", "-Bsymbolic-functions"]).symbols.symbolic, Symbolic::Functions);
     assert_eq!(config(&["--sframe=merge", "--discard-sframe"]).sframe.mode, SFrameMode::Discard);
-    let policy = config(&["--fatal-warnings", "-w"]).diagnostics.policy();
-    assert!(policy.no_warnings && !policy.fatal_warnings);
     assert_eq!(config(&["-t", "--trace"]).reports.trace, 2);
 }
 
