@@ -171,6 +171,24 @@ const _: () = {
     assert!(own & SymbolFacts::OF_FLAGS.bits() == 0);
 };
 
+/// How `--emit-relocs` describes an instruction that the linker has rewritten.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rewritten {
+    /// The type of the relocation.
+    pub kind: u32,
+    /// The number to add to its offset.
+    pub offset: i64,
+    /// The number to add to its addend.
+    pub addend: i64,
+}
+
+impl Rewritten {
+    /// A relocation of another type at the same place.
+    pub fn of(kind: u32) -> Self {
+        Rewritten { kind, offset: 0, addend: 0 }
+    }
+}
+
 /// The relocation that follows another one in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NextRelocation {

@@ -3,7 +3,7 @@
 //! Passes are generic over it. They ask for a capability (does a call need a thunk? does the machine have TLS
 //! descriptors?), never for a machine. So a new machine needs no change in any pass.
 
-use super::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site};
+use super::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Rewritten, Site};
 use super::thunk::{Reach, ThunkForm, ThunkSpec};
 use crate::cli::{Machine, PropertyOptions, RelocationOptions};
 use crate::elf::Rela;
@@ -358,10 +358,12 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
         false
     }
 
-    /// The relocation that `--emit-relocs` writes for a relaxed load from the GOT: its type, and the numbers
-    /// to add to its offset and addend. `None`: the relocation stays as it is.
-    fn relocation_of_edit(_: &RelocInfo<Self>, _: Self::Edit) -> Option<(u32, i64, i64)> {
-        None
+    /// What `--emit-relocs` writes for a relocation whose instructions an edit has rewritten, and for the
+    /// next one, if that belongs to the same instructions. `distance` is that of `S + A` from the place.
+    /// `None`: the relocation stays as it is. Those of TLS models do, as in GNU ld: they tell readers which
+    /// model the code had.
+    fn relocations_of_edit(_: &RelocInfo<Self>, _: Self::Edit, _distance: i64) -> [Option<Rewritten>; 2] {
+        [None; 2]
     }
 
     /// Smallest and largest value that fits an edited instruction, for messages.

@@ -19,7 +19,8 @@
 //!   assertions if there are fewer. It also skips relocations whose symbol is 0, so these use the symbol of
 //!   their own section, which keeps nothing alive that is not alive already.
 
-use crate::arch::{RelocExpr, Target};
+use crate::arch::Target;
+use crate::arch::relocation::Rewritten;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
@@ -30,6 +31,7 @@ use crate::input::sframe::is_input;
 use crate::input::{ObjectFile, call_graph};
 use crate::phase::facts::{is_dropped, is_of_dead_row};
 use crate::phase::{Contents, Inputs, Placed, SectionState};
+use crate::relocs::address;
 use crate::relocs::apply::Tombstone;
 use crate::relocs::shortcuts::{self, Shortcut};
 use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
@@ -158,7 +160,9 @@ fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, visit: &mut 
     let walk = link.locate(id).map(|(object, index)| Walk::new(link, object, index as usize));
     let walk = walk.filter(|_| !link.config.is_relocatable());
     let own = if link.is_sframe_section(id) { own_symbol(link, id) } else { 0 };
-    for_each_kept(link, id, |object, relocation, alive| {
+    let mut rewritings = Rewritings { link, walk: walk.as_ref(), taken: None };
+    for_each_kept(link, id, |object, relocations, alive| {
+        let Some(relocation) = relocations.first() else { return };
         let mut offset = relocation.r_offset.get();
         let (mut kind, (mut symbol, addend)) = if alive {
             (relocation.kind(), remap(link, object, relocation.symbol(), relocation.r_addend.get()))
@@ -169,10 +173,16 @@ fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, visit: &mut 
         if alive && let Some(shortcut) = walk.as_ref().and_then(|walk| shortcut(link, walk, id, relocation)) {
             (symbol, addend) = remap(link, shortcut.object, shortcut.symbol, shortcut.addend);
         }
-        if alive && let Some(edited) = walk.as_ref().and_then(|walk| edited_load(walk, relocation)) {
-            kind = edited.0;
-            offset = offset.wrapping_add_signed(edited.1);
-            addend = addend.wrapping_add(edited.2);
+        match rewritings.of(relocations).filter(|_| alive) {
+            Some(Rewritten { kind: none, .. }) if none == T::DYNAMIC.none => {
+                (kind, symbol, addend) = (none, 0, 0);
+            }
+            Some(rewritten) => {
+                kind = rewritten.kind;
+                offset = offset.wrapping_add_signed(rewritten.offset);
+                addend = addend.wrapping_add(rewritten.addend);
+            }
+            None => {}
         }
         visit(Written { offset: base.wrapping_add(offset), kind, symbol, addend });
     });
@@ -190,15 +200,35 @@ fn is_own_sframe<T: Target>(link: &Contents<'_, T>, id: SectionId) -> bool {
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::SFrame)
 }
 
-/// For a GOT load that a final link has relaxed: the type of the relocation for the new instruction, and the
-/// numbers to add to offset and addend, from [`Target::relocation_of_edit`].
-fn edited_load<T: Target>(walk: &Walk<'_, '_, T>, relocation: &Rela<T::E>) -> Option<(u32, i64, i64)> {
-    let is_load = T::reloc_info(relocation.kind()).is_some_and(|info| info.expr == RelocExpr::GotSlot);
-    let mut load = Load { edited: None };
-    if is_load {
-        walk.each(std::slice::from_ref(relocation), &mut load);
+/// The relocations of one section whose instructions a final link has rewritten, met in their order.
+struct Rewritings<'w, 'l, 'a, T: Target> {
+    link: &'l Placed<'a, T>,
+    /// `None` under `-r`, which rewrites nothing.
+    walk: Option<&'w Walk<'l, 'a, T>>,
+    /// The offset of the relocation that belongs to the sequence rewritten last, and what becomes of it.
+    taken: Option<(u64, Option<Rewritten>)>,
+}
+
+impl<T: Target> Rewritings<'_, '_, '_, T> {
+    /// What describes the instruction of the first of these relocations, if its type no longer does. The
+    /// others follow it in the input.
+    fn of(&mut self, relocations: &[Rela<T::E>]) -> Option<Rewritten> {
+        let walk = self.walk?;
+        let at = relocations.first()?.r_offset.get();
+        if let Some((offset, rewritten)) = self.taken.take()
+            && offset == at
+        {
+            return rewritten;
+        }
+        let mut sequence = Sequence { link: self.link, walk, found: None };
+        walk.each(&relocations[..relocations.len().min(2)], &mut sequence);
+        let (offset, takes_next, [first, second]) = sequence.found?;
+        if offset != at {
+            return None;
+        }
+        self.taken = relocations.get(1).filter(|_| takes_next).map(|next| (next.r_offset.get(), second));
+        first
     }
-    load.edited
 }
 
 /// Where a reference leads with `--branch-to-branch`, if elsewhere than the relocation says.
@@ -218,15 +248,22 @@ fn shortcut<'l, 'a, T: Target>(
     shortcuts::find(link, shortcuts::Reference { object, section, info, offset, symbol, addend })
 }
 
-/// A visitor that records how the linker rewrites one load from the GOT.
-struct Load {
-    edited: Option<(u32, i64, i64)>,
+/// A visitor that records how the linker rewrites the instructions of the first relocation that it sees.
+struct Sequence<'w, 'l, 'a, T: Target> {
+    link: &'l Placed<'a, T>,
+    walk: &'w Walk<'l, 'a, T>,
+    /// Its offset, whether the next relocation belongs to the same instructions, and what describes both.
+    found: Option<(u64, bool, [Option<Rewritten>; 2])>,
 }
 
-impl<T: Target> Visitor<T> for Load {
+impl<T: Target> Visitor<T> for Sequence<'_, '_, '_, T> {
     fn decided(&mut self, relocation: Decided<'_, T>) {
-        let edit = relocation.action.edit;
-        self.edited = edit.and_then(|edit| T::relocation_of_edit(relocation.info, edit));
+        let Decided { info, offset, index, symbol, addend, action, .. } = relocation;
+        let Some(edit) = action.edit.filter(|_| self.found.is_none()) else { return };
+        let target = address::target(self.link, self.walk.object, index, symbol, addend);
+        let place = address::place(self.link, self.walk.section, offset);
+        let distance = target.wrapping_sub(place) as i64;
+        self.found = Some((offset, action.takes_next, T::relocations_of_edit(info, edit, distance)));
     }
 
     fn undecided(&mut self, _: Undecided<'_, T>) {}
@@ -277,12 +314,12 @@ pub fn write_tombstones<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mu
     }
 }
 
-/// Calls `visit` for each relocation of an input section that the output has, in input order. The flag says
-/// whether the relocation keeps its meaning. Otherwise it becomes `R_*_NONE`.
+/// Calls `visit` for each relocation of an input section that the output has, in input order, with those that
+/// follow it. The flag says whether the relocation keeps its meaning. Otherwise it becomes `R_*_NONE`.
 fn for_each_kept<'l, 'a, T: Target>(
     link: &'l Contents<'a, T>,
     id: SectionId,
-    mut visit: impl FnMut(&'l ObjectFile<'a, T::E>, &Rela<T::E>, bool),
+    mut visit: impl FnMut(&'l ObjectFile<'a, T::E>, &[Rela<T::E>], bool),
 ) {
     let Some((object, index)) = link.locate(id) else { return };
     let frames = link.frames.files.get(object.id.index());
@@ -294,18 +331,20 @@ fn for_each_kept<'l, 'a, T: Target>(
         for (row, relocation) in section.relocations.iter().enumerate() {
             while dead.next_if(|fde| fde.end_relocation as usize <= row).is_some() {}
             let described = dead.peek().is_none_or(|fde| (fde.first_relocation as usize) > row);
-            visit(object, relocation, described && !is_dropped(link, object, relocation));
+            let alive = described && !is_dropped(link, object, relocation);
+            visit(object, &section.relocations[row..], alive);
         }
         return;
     }
     let is_sframe = link.is_sframe_section(id);
     let counted = call_graph::is_profile(&object.headers[index as usize])
         || (is_sframe && link.config.is_relocatable());
-    for relocation in object.relocations(index as usize) {
+    let relocations = object.relocations(index as usize);
+    for (row, relocation) in relocations.iter().enumerate() {
         let dead = if is_sframe { is_of_dead_row } else { is_dropped };
         let alive = !dead(link, object, relocation);
         if alive || counted {
-            visit(object, relocation, alive);
+            visit(object, &relocations[row..], alive);
         }
     }
 }

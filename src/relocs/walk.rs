@@ -17,7 +17,8 @@ use std::cell::OnceCell;
 /// A section whose relocations are walked.
 pub struct Walk<'w, 'a, T: Target> {
     link: &'w Live<'a, T>,
-    section: SectionId,
+    /// Its id.
+    pub section: SectionId,
     index: usize,
     /// Its object.
     pub object: &'w ObjectFile<'a, T::E>,

@@ -8,7 +8,7 @@
 
 use super::instructions::*;
 use super::relocs::{Family, Field, encode};
-use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site, SymbolFacts};
+use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Rewritten, Site, SymbolFacts};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use zerocopy::byteorder::ByteOrder;
@@ -312,11 +312,33 @@ pub fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, place: u6
     if (min..=max).contains(&value) { Ok(()) } else { Err(value) }
 }
 
+/// What describes the instructions of an edit: an address without the GOT, and those in which a call of
+/// `__tls_get_addr` was. `distance` is that of the symbol from the first instruction.
+pub fn relocations_of_edit(edit: Edit, distance: i64) -> [Option<Rewritten>; 2] {
+    let nothing = Rewritten::of(elf::R_AARCH64_NONE);
+    match edit {
+        Edit::Address if near(distance).is_some() => {
+            [Some(nothing), Some(Rewritten::of(elf::R_AARCH64_ADR_PREL_LO21))]
+        }
+        Edit::Address => {
+            let types = [elf::R_AARCH64_ADR_PREL_PG_HI21, elf::R_AARCH64_ADD_ABS_LO12_NC];
+            types.map(|kind| Some(Rewritten::of(kind)))
+        }
+        Edit::GeneralToLocal | Edit::GeneralToInitial | Edit::AddToX0 => [None, Some(nothing)],
+        _ => [None; 2],
+    }
+}
+
+/// The distance from the second of two instructions, if `adr` can hold it.
+fn near(distance: i64) -> Option<i64> {
+    let near = distance.wrapping_sub(4);
+    (-(1 << 20)..1 << 20).contains(&near).then_some(near)
+}
+
 /// Writes `nop; adr` or `adrp; add`. The value is the distance from the first instruction.
 fn write_address(section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64> {
     let register = at(section, offset).map_or(0, destination);
-    let near = value.wrapping_sub(4);
-    let (first, second) = if (-(1 << 20)..1 << 20).contains(&near) {
+    let (first, second) = if let Some(near) = near(value) {
         (NOP, encode(Field::Distance, ADR | register, near))
     } else {
         let target = place.wrapping_add_signed(value);

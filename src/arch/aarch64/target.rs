@@ -4,7 +4,7 @@ use super::relax::Edit;
 use super::relocs::{Family, Field};
 use super::{AArch64, instructions, plt, relax, relocs, thunks};
 use crate::arch::machine::FEATURE_BTI;
-use crate::arch::relocation::{Mode, Relaxed, RelocExpr, Site};
+use crate::arch::relocation::{Mode, Relaxed, RelocExpr, Rewritten, Site};
 use crate::arch::target::{
     DynamicRelocations, MemoryTagging, PltEntry, PltFrame, PltPart, PltShape, RelocInfo, SignedRelocations,
     Target,
@@ -149,6 +149,10 @@ impl Target for AArch64 {
 
     fn splits_loads(relocations: &[Rela<LittleEndian>]) -> bool {
         relax::splits_loads(relocations)
+    }
+
+    fn relocations_of_edit(_: &RelocInfo<Self>, edit: Edit, distance: i64) -> [Option<Rewritten>; 2] {
+        relax::relocations_of_edit(edit, distance)
     }
 
     fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64> {

@@ -3,7 +3,7 @@
 use super::relax::Edit;
 use super::relocs::{Family, Field};
 use super::{S390x, plt, relax, relocs};
-use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site};
+use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Rewritten, Site};
 use crate::arch::target::{DynamicRelocations, PltEntry, PltShape, RelocInfo, Target, end_of_tls_block};
 use crate::cli::Machine;
 use crate::elf::consts as elf;
@@ -115,8 +115,9 @@ impl Target for S390x {
             && relax::is_branch(bytes, offset)
     }
 
-    fn relocation_of_edit(_: &RelocInfo<Self>, edit: Edit) -> Option<(u32, i64, i64)> {
-        matches!(edit, Edit::Distance(_)).then_some((elf::R_390_PC32DBL, 0, 0))
+    fn relocations_of_edit(info: &RelocInfo<Self>, edit: Edit, _: i64) -> [Option<Rewritten>; 2] {
+        let is_load = info.expr == RelocExpr::GotSlot && matches!(edit, Edit::Distance(_));
+        [is_load.then(|| Rewritten::of(elf::R_390_PC32DBL)), None]
     }
 
     fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, _: u64) -> Result<(), i64> {

@@ -18,7 +18,7 @@
 //! instruction keeps its GOT slot.
 
 use super::relocs::Family;
-use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site, SymbolFacts};
+use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Rewritten, Site, SymbolFacts};
 use crate::elf::consts as elf;
 
 /// A rewriting of the bytes around a field.
@@ -303,14 +303,15 @@ fn movrs_prefix(family: Family, site: &Site<'_>) -> Option<MovrsPrefix> {
 }
 
 /// The relocation that describes a load which no longer goes through the GOT.
-pub fn relocation_of_load(family: Family, edit: Edit) -> Option<(u32, i64, i64)> {
-    Some(match edit {
+pub fn relocation_of_load(family: Family, edit: Edit) -> Option<Rewritten> {
+    let (kind, offset, addend) = match edit {
         Edit::Shorter { .. } => (elf::R_X86_64_PC32, -1, 0),
         Edit::Prefix { adjust: 0, .. } => (elf::R_X86_64_PC32, 0, 0),
         Edit::Prefix { adjust, .. } if family == Family::GotLoad => (elf::R_X86_64_32, 0, adjust.into()),
         Edit::Prefix { adjust, .. } => (elf::R_X86_64_32S, 0, adjust.into()),
         _ => return None,
-    })
+    };
+    Some(Rewritten { kind, offset, addend })
 }
 
 /// `op x(%rip), %reg` as `op $imm32, %reg`.

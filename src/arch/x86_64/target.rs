@@ -4,7 +4,7 @@ use super::relax::Edit;
 use super::relocs::{Family, Field};
 use super::{X86_64, landing_pads, plt, relax, relocs, tail};
 use crate::arch::machine::FEATURE_IBT;
-use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site};
+use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Rewritten, Site};
 use crate::arch::target::{
     DynamicRelocations, LandingPad, PltEntry, PltFrame, PltPart, PltShape, PltTags, RelocInfo, Tail, Target,
     end_of_tls_block,
@@ -162,8 +162,9 @@ impl Target for X86_64 {
         landing_pads::own_addresses(code)
     }
 
-    fn relocation_of_edit(info: &RelocInfo<Self>, edit: Edit) -> Option<(u32, i64, i64)> {
-        relax::relocation_of_load(info.family, edit)
+    fn relocations_of_edit(info: &RelocInfo<Self>, edit: Edit, _: i64) -> [Option<Rewritten>; 2] {
+        let is_load = info.expr == RelocExpr::GotSlot;
+        [is_load.then(|| relax::relocation_of_load(info.family, edit)).flatten(), None]
     }
 
     fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, _: u64) -> Result<(), i64> {
