@@ -27,6 +27,7 @@ use crate::input::source_lines::{PlaceRole, SourceLines};
 use crate::input::{ObjectFile, SharedFile, SymbolUse};
 use crate::phase::{Inputs, SectionState, SectionStates};
 use crate::plan::LayoutPlan;
+use crate::symbols::versions::split;
 use crate::symbols::{CommonBlock, Definition, Definitions, MentionedBy};
 use hashbrown::HashMap;
 use parallel::{IntoParallel, ParallelSlice, ParallelSort};
@@ -438,11 +439,14 @@ fn report_duplicates<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates
         let winner = best[id.index()].load(Ordering::Relaxed);
         let Definition::Object { file, symbol } = unpack(winner) else { continue };
         let name = shown(names[id.index()], demangled);
-        let mut diagnostic = Diagnostic::error(
-            Code::DuplicateSymbol,
-            format!("multiple definition of `{name}'"),
-        )
-        .ordered(file.0, 0, symbol.into());
+        let mut defining = group.iter().map(|&(_, file, index)| (file, index)).chain([(file, symbol)]);
+        let version = defining
+            .find_map(|(file, index)| version_in(&objects[file.index()], index))
+            .filter(|_| split(names[id.index()]).is_none())
+            .map_or(String::new(), |version| format!("@{}", shown(version, false)));
+        let mut diagnostic =
+            Diagnostic::error(Code::DuplicateSymbol, format!("multiple definition of `{name}{version}'"))
+                .ordered(file.0, 0, symbol.into());
         // Two objects may clash in all of their symbols, and are compared once.
         let mut is_same = |&other: &FileId| {
             *same
@@ -464,6 +468,14 @@ fn report_duplicates<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates
         };
         sink.report_recoverable(diagnostic.help(help));
     }
+}
+
+/// The version that an object gives a symbol (`name@VERSION`, `name@@VERSION`).
+fn version_in<'a, E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'a, E>,
+    index: u32,
+) -> Option<&'a [u8]> {
+    split(object.symbol_name(index as usize)).map(|(_, version)| version)
 }
 
 /// Whether two objects are one file, or one member of an archive.
