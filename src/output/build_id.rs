@@ -19,6 +19,7 @@ pub fn algorithm<T: Target>(link: &Image<'_, T>) -> Option<Algorithm> {
         BuildId::Fast => Some(Algorithm::Fast),
         BuildId::Md5 => Some(Algorithm::Md5),
         BuildId::Sha1 => Some(Algorithm::Sha1),
+        BuildId::Sha256 => Some(Algorithm::Sha256),
         BuildId::Uuid => None,
     }
 }
@@ -38,7 +39,7 @@ pub fn write<T: Target>(
         // A given identifier is already in the file: the note was written with it.
         (BuildId::None | BuildId::Hex(_), _) => return Ok(None),
         (BuildId::Uuid, _) => random_uuid()?.to_vec(),
-        (BuildId::Fast | BuildId::Md5 | BuildId::Sha1, hash) => hash.unwrap_or_default().to_vec(),
+        (_, hash) => hash.unwrap_or_default().to_vec(),
     };
     store(link, file, &identifier);
     Ok(Some(identifier))

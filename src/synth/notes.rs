@@ -15,6 +15,7 @@ pub fn build_id<T: Target>() -> Synthesis<T> {
             BuildId::Fast => vec![0; 8],
             BuildId::Md5 | BuildId::Uuid => vec![0; 16],
             BuildId::Sha1 => vec![0; 20],
+            BuildId::Sha256 => vec![0; 32],
             BuildId::Hex(bytes) => bytes.clone(),
         };
         let bytes = encode::<T>(b"GNU", elf::NT_GNU_BUILD_ID, &identifier);

@@ -18,7 +18,7 @@ const SHARD: usize = 1 << 20;
 /// another job with its bytes in hand.
 const SHARDS_PER_JOB: usize = 4;
 /// The bytes of the longest identifier.
-const LONGEST: usize = 20;
+const LONGEST: usize = 32;
 
 /// The algorithms that compute build-ids, by the words of linkers' `--build-id`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +30,8 @@ pub enum Algorithm {
     /// `sha1`: 20 bytes. They are those of BLAKE3, cut short. No tool recomputes an identifier, so it need
     /// not be SHA-1, which is several times slower. lld does the same.
     Sha1,
+    /// `sha256`: 32 bytes, all of BLAKE3's.
+    Sha256,
 }
 
 impl Algorithm {
@@ -39,6 +41,7 @@ impl Algorithm {
             8 => Some(Self::Fast),
             16 => Some(Self::Md5),
             20 => Some(Self::Sha1),
+            32 => Some(Self::Sha256),
             _ => None,
         }
     }
@@ -54,7 +57,8 @@ impl Algorithm {
         match self {
             Self::Fast => 8,
             Self::Md5 => 16,
-            Self::Sha1 => LONGEST,
+            Self::Sha1 => 20,
+            Self::Sha256 => LONGEST,
         }
     }
 
@@ -65,7 +69,9 @@ impl Algorithm {
         match self {
             Self::Fast => out.copy_from_slice(&xxh3_64(bytes).to_be_bytes()),
             Self::Md5 => out.copy_from_slice(&md5::compute(bytes).0),
-            Self::Sha1 => out.copy_from_slice(&blake3::hash(bytes).as_bytes()[..LONGEST]),
+            Self::Sha1 | Self::Sha256 => {
+                out.copy_from_slice(&blake3::hash(bytes).as_bytes()[..self.length()]);
+            }
         }
         digest
     }
@@ -133,7 +139,7 @@ impl Digests {
 mod tests {
     use super::*;
 
-    const ALL: [Algorithm; 3] = [Algorithm::Fast, Algorithm::Md5, Algorithm::Sha1];
+    const ALL: [Algorithm; 4] = [Algorithm::Fast, Algorithm::Md5, Algorithm::Sha1, Algorithm::Sha256];
 
     #[test]
     fn the_hash_does_not_depend_on_threads_and_does_on_every_byte() {

@@ -22,7 +22,8 @@ pub fn recompute<E: ByteOrder>(name: &str, bytes: &mut [u8]) -> Result<(), Probl
         descriptor.fill(0);
     }
     let algorithm = Algorithm::of_length(place.len()).ok_or_else(|| {
-        let message = "its build-id has {} bytes, expected 8, 16 or 20; --build-id=keep leaves it as it is";
+        let message =
+            "its build-id has {} bytes, expected 8, 16, 20 or 32; --build-id=keep leaves it as it is";
         problem(message.replace("{}", &place.len().to_string()))
     })?;
     let hash = algorithm.hash(bytes, &[]);

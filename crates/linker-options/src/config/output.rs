@@ -584,6 +584,8 @@ pub enum BuildId {
     Md5,
     /// SHA-1 of the output, in 20 bytes.
     Sha1,
+    /// 32 bytes, as SHA-256 has.
+    Sha256,
     /// 16 random bytes.
     Uuid,
     /// The given bytes.

@@ -43,12 +43,14 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(
         &["hash-style"],
         "STYLE",
-        "Make hash tables of dynamic symbols in STYLE: sysv, gnu or both",
+        "Make hash tables of dynamic symbols in STYLE: sysv, gnu, both or none",
         |state, style| {
             let both = HashStyle { sysv: true, gnu: true };
             let sysv = HashStyle { sysv: true, gnu: false };
             let gnu = HashStyle { sysv: false, gnu: true };
-            state.config.dynamic.hash_style = word(style, &[("sysv", sysv), ("gnu", gnu), ("both", both)])?;
+            let none = HashStyle { sysv: false, gnu: false };
+            let styles = [("sysv", sysv), ("gnu", gnu), ("both", both), ("none", none)];
+            state.config.dynamic.hash_style = word(style, &styles)?;
             Ok(())
         },
     ),
@@ -85,7 +87,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     optional(
         &["build-id"],
         "STYLE",
-        "Make a build-id note of STYLE: sha1 (default), md5, uuid, fast, none or 0xHEX",
+        "Make a build-id note of STYLE: sha1 (default), sha256, md5, uuid, fast, none or 0xHEX",
         build_id,
     ),
     flag(&["no-build-id"], "Make no build-id note", |state| {
@@ -224,6 +226,7 @@ fn build_id(state: &mut State<'_>, style: Option<&[u8]>) -> Outcome {
         (b"fast", _) => Some(BuildId::Fast),
         (b"md5", _) => Some(BuildId::Md5),
         (b"sha1" | b"tree", _) => Some(BuildId::Sha1),
+        (b"sha256", _) => Some(BuildId::Sha256),
         (b"uuid", _) => Some(BuildId::Uuid),
         _ => None,
     };
@@ -236,7 +239,7 @@ fn build_id(state: &mut State<'_>, style: Option<&[u8]>) -> Outcome {
                 format!("unrecognized --build-id style '{}' ignored", shown(style)),
             )
             .at(state.place())
-            .help("the styles are sha1, md5, uuid, fast, none and 0xHEX"),
+            .help("the styles are sha1, sha256, md5, uuid, fast, none and 0xHEX"),
         ),
     }
     Ok(())

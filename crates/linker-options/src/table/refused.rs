@@ -58,6 +58,11 @@ pub static REFUSED: &[Refused] = &[
         &["section-order"],
         "a linker script puts sections in order; --section-ordering-file=FILE orders what is inside of them",
     ),
+    refused(&["print-dependencies"], "--cref prints which file refers to which symbol of which file"),
+    refused(
+        &["relocatable-merge-sections"],
+        "-r with a linker script (-T) joins sections: .text : { *(.text*) }",
+    ),
     refused(
         &["task-link"],
         "it is for COFF; GNU ld makes an ELF object with it as with -r, and no symbol local",

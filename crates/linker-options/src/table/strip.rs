@@ -157,7 +157,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.relocations.relax = true;
         },
     ),
-    flag(&["no-relax"], "Leave instructions as the compiler wrote them", |state| {
+    flag(&["no-relax"], "Leave instructions as the compiler wrote them, but for TLS models", |state| {
         state.config.relocations.relax = false;
     }),
     flag(

@@ -293,6 +293,7 @@ fn build_ids() {
     let id = |text: &str| config(&[text]).notes.build_id;
     assert_eq!(id("--build-id"), BuildId::Sha1);
     assert_eq!(id("--build-id=fast"), BuildId::Fast);
+    assert_eq!(id("--build-id=sha256"), BuildId::Sha256);
     assert_eq!(id("--build-id=none"), BuildId::None);
     assert_eq!(id("--build-id=0xDEAD-beef"), BuildId::Hex(vec![0xde, 0xad, 0xbe, 0xef]));
     assert!(error(&["--build-id=0x123", "a.o"]).message.contains("even number"));
