@@ -279,10 +279,12 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             && self.symbol_names.get(symbol.st_name.get() as usize).is_some_and(|first| *first != 0)
     }
 
-    /// Whether a symbol defines data, of which an executable may take a copy.
+    /// Whether a symbol defines data, of which an executable may take a copy. A number, which has no section,
+    /// is none, even if it equals an address.
     pub fn is_data(symbol: &Sym<E>) -> bool {
         !symbol.is_undefined()
             && !symbol.is_local()
+            && symbol.st_shndx.get() != elf::SHN_ABS
             && matches!(symbol.kind(), elf::STT_OBJECT | elf::STT_NOTYPE | elf::STT_COMMON)
     }
 

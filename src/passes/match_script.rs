@@ -50,8 +50,10 @@ pub fn run<'a, T: Target>(
     let matching = Matching::new(&synthesized, sections, &plan);
     let mut dropped = matching.all(&mut rules, &disabled);
     dropped.append(&mut matching.check_constraints(&mut rules, &mut disabled));
+    let kept_behind = matching.kept_behind(&rules);
     dropped.into_iter().for_each(|id| sections.discard(id, SectionState::DISCARDED_BY_SCRIPT));
     mark(&plan, &rules, sections);
+    sections.keep(kept_behind);
     let mut withdrawn = Vec::new();
     if disabled.contains(&true) {
         drop_disabled(&mut plan, &disabled);
@@ -169,6 +171,21 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
             dropped
         });
         blocks.flat_map_iter(|dropped| dropped).collect()
+    }
+
+    /// The sections that a statement with `KEEP` matches behind the statement that takes them. In GNU ld and
+    /// lld `KEEP` is about what its patterns match, wherever that goes. The built-in scripts have no such
+    /// statements, so links by these do without the search.
+    fn kept_behind(&self, rules: &[Option<RuleId>]) -> Vec<SectionId> {
+        if !self.link.config.gc.enabled || !self.plan.replaces_default {
+            return Vec::new();
+        }
+        let is_kept = |(at, rule): (usize, &Option<RuleId>)| {
+            let id = SectionId::from_index(at);
+            let taken = rule.map(|rule| self.plan.rule(rule)).filter(|rule| !rule.keep && !rule.discard)?;
+            self.rule_behind(id, &self.link.section_info(id), &|rule, _| rule.keep, taken).map(|_| id)
+        };
+        rules.par_iter().enumerate().with_min_len(BLOCK).filter_map(is_kept).collect()
     }
 
     /// The members of groups that the script discards (`/DISCARD/ : { *(.group) }`), as header indices by

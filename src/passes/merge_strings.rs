@@ -29,6 +29,7 @@ use crate::ids::{OutputId, SectionId};
 use crate::input::SectionInfo;
 use crate::input::{ObjectFile, SectionClass};
 use crate::merge::{Group, MergeInput, MergedSections, Pieces, UsedOffsets};
+use crate::passes::match_script;
 use crate::phase::{Inputs, Live, MergedSection, RelocNeeds, Scanned, SectionState, SectionStates};
 use crate::tables::section::{Kind, SyntheticSection};
 use indexmap::IndexMap;
@@ -67,12 +68,15 @@ pub fn run<'a, T: Target>(link: &Live<'a, T>, used: &UsedOffsets) -> Merged<'a> 
         return Merged { groups: Vec::new() };
     }
     let tails = link.config.layout.optimization > 1 && !link.config.is_relocatable();
+    // A section that may have to go on to another region goes there as it is.
+    let may_go_on = match_script::alternatives(link);
     let candidates: Vec<Candidate<'a>> = link
         .objects
         .par_iter()
         .flat_map_iter(|object| {
             (1..object.headers.len()).filter_map(move |index| candidate(link, object, index))
         })
+        .filter(|candidate| !may_go_on.contains_key(&candidate.input.section))
         .collect();
     let mut groups: IndexMap<Key<'a>, Vec<MergeInput<'a>>, foldhash::fast::FixedState> = IndexMap::default();
     for candidate in candidates {

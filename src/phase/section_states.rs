@@ -97,6 +97,13 @@ impl SectionStates {
         }
     }
 
+    /// Marks sections that `KEEP` of a script matches, which makes them roots of garbage collection.
+    pub fn keep(&mut self, ids: impl IntoIterator<Item = SectionId>) {
+        for id in ids {
+            self.0[id.index()].insert(SectionState::KEEP);
+        }
+    }
+
     /// Takes a section out of the output, for the reason `why`.
     #[inline]
     pub fn discard(&mut self, id: SectionId, why: SectionState) {
