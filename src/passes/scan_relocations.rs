@@ -31,7 +31,7 @@ const MAX_REPORTS: u32 = 8;
 pub struct ScanResults {
     /// Places of dynamic relocations.
     pub sites: Vec<DynRelocSite>,
-    /// References to symbols that nothing defines.
+    /// References to symbols that nothing defines. Those to weak ones count if a group took the definition.
     pub undefined: Vec<Reference>,
     /// References to symbols of discarded sections.
     pub discarded: Vec<Reference>,
@@ -189,8 +189,8 @@ impl<T: Target> Visitor<T> for Scan<'_, '_, T> {
     fn decided(&mut self, relocation: Decided<'_, T>) {
         let Decided { info, offset, index, symbol, addend, facts, action } = relocation;
         let reference = Reference { section: self.section, offset, symbol };
-        if facts.contains(SymbolFacts::UNDEFINED) {
-            self.found.undefined.push(reference);
+        if facts.intersects(SymbolFacts::UNDEFINED | SymbolFacts::UNDEFINED_WEAK) {
+            self.undefined(facts, reference);
         }
         if facts.contains(SymbolFacts::GOT_BASE) {
             self.found.needs |= Needs::GOT_BASE;
@@ -221,6 +221,15 @@ impl<T: Target> Visitor<T> for Scan<'_, '_, T> {
 }
 
 impl<T: Target> Scan<'_, '_, T> {
+    #[cold]
+    fn undefined(&mut self, facts: SymbolFacts, reference: Reference) {
+        if facts.contains(SymbolFacts::UNDEFINED)
+            || undefined::has_lost_definition(self.link, reference.symbol)
+        {
+            self.found.undefined.push(reference);
+        }
+    }
+
     #[inline]
     fn take(&mut self, info: &RelocInfo<T>, action: &Action<T>, reference: &Reference, addend: i64) {
         let needs = action.needs & Needs::OF_SYMBOL;

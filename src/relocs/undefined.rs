@@ -41,6 +41,18 @@ pub fn names_a_version<T: Target>(link: &Inputs<'_, T>, id: SymbolId) -> bool {
     split(name).is_some_and(|(_, version)| !version.is_empty())
 }
 
+/// Whether objects mention an undefined weak global only as definitions that were discarded with their
+/// groups. The group that prevails was made differently and lacks it, and what refers to it, such as a
+/// vtable, gets 0.
+pub fn has_lost_definition<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> bool {
+    let (mentions, of_references) =
+        (link.mentions(id), MentionedBy::REFERENCE | MentionedBy::STRONG_REFERENCE);
+    !link.config.is_relocatable()
+        && mentions.contains(MentionedBy::IN_OBJECT)
+        && !mentions.intersects(of_references)
+        && link.definition(id) == Definition::Undefined
+}
+
 /// The names of `--ignore-unresolved-symbol`.
 pub fn unreported<'l, T: Target>(link: &'l Inputs<'_, T>) -> HashSet<&'l [u8]> {
     link.config.undefined.ignored.iter().map(Vec::as_slice).collect()
@@ -82,6 +94,12 @@ pub fn report<'a, T: Target>(
             shown.push(reference);
         }
     }
+    let ignored = unreported(link);
+    found.retain(|(first, ..)| {
+        !has_lost_definition(link, first.symbol)
+            || !ignored.contains(link.globals.names[first.symbol.index()])
+                && hints::discarded_definition(link, first.symbol).is_some()
+    });
     let mut lines = SourceLines::default();
     let mut hints = Hints::new(link, needed, found.iter().map(|(first, ..)| *first), left_out);
     for (first, count, shown) in &found {
@@ -117,6 +135,9 @@ fn describe<T: Target>(
     count: u64,
     shown: &[Reference],
 ) -> Diagnostic {
+    if has_lost_definition(link, id) {
+        return with_places(link, lines, count, shown, lost_definition(link, id));
+    }
     let is_lost = link.symbol_flags(id).contains(SymbolFlags::IMPORTED) && names_a_version(link, id);
     let warns = !is_lost && severity(link, id) == Report::Warning;
     let gravity = if warns { Severity::Warning } else { Severity::Error };
@@ -138,6 +159,29 @@ fn describe<T: Target>(
     if let Some(section) = set {
         diagnostic = diagnostic.help(no_set(link, name, section));
     }
+    with_places(link, lines, count, shown, diagnostic)
+}
+
+/// The warning about a symbol of which [`has_lost_definition`] tells.
+fn lost_definition<T: Target>(link: &Live<'_, T>, id: SymbolId) -> Diagnostic {
+    let symbol = link.symbol_text(id);
+    let message = format!("the only definition of {symbol} was discarded with its group");
+    Diagnostic::warning(Code::DiscardedReference, message)
+        .about(link.globals.names.get(id.index()).copied().unwrap_or_default())
+        .help(
+            "the files hold different definitions of what the group is about, and only one of them counts: \
+             compile both from one source, with the same compiler and options",
+        )
+}
+
+/// Adds the places of some of the references to a message about them.
+fn with_places<T: Target>(
+    link: &Live<'_, T>,
+    lines: &mut SourceLines,
+    count: u64,
+    shown: &[Reference],
+    mut diagnostic: Diagnostic,
+) -> Diagnostic {
     let shown = if link.config.diagnostics.warn_once { &shown[..shown.len().min(1)] } else { shown };
     for reference in shown {
         diagnostic = link

@@ -5,9 +5,9 @@ use crate::decision::site::Reference;
 use crate::diag::Diagnostic;
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SymbolId};
-use crate::input::ObjectFile;
 use crate::input::object::{FileName, SymbolPlace};
 use crate::input::shared::NeededLibraries;
+use crate::input::{ObjectFile, SharedFile};
 use crate::phase::{Inputs, Live, Resolved, SectionState};
 use crate::symbols::Definition;
 use hashbrown::HashMap;
@@ -78,6 +78,10 @@ impl<'h, 'a> Hints<'h, 'a> {
         }
         if let Some(object) = local_definition(link, name) {
             return diagnostic.note(format!("{object} defines it for itself alone: a local symbol (static)"));
+        }
+        if let Some(library) = local_version(link, name) {
+            return diagnostic
+                .note(format!("{library} defines it for itself alone: its version index is 0 (local)"));
         }
         let diagnostic = self.with_advice(name, diagnostic);
         with_similar(link, name, diagnostic)
@@ -156,6 +160,20 @@ fn local_definition<'a, T: Target>(link: &Live<'a, T>, name: &[u8]) -> Option<Fi
     link.objects.par_iter().enumerate().filter_map(defines).min().map(|row| link.objects[row].name)
 }
 
+/// The first library that defines a symbol of this name with the version index 0. Other linkers leave such
+/// symbols where a version script makes a name local.
+fn local_version<'a, T: Target>(link: &Live<'a, T>, name: &[u8]) -> Option<FileName<'a>> {
+    let defines = |library: &&SharedFile<'a, T::E>| {
+        let is_it = |index: usize| {
+            library.symbol_version(index).index == 0
+                && !library.symbols[index].is_undefined()
+                && library.symbol_name(index) == name
+        };
+        (1..library.symbols.len()).any(is_it)
+    };
+    link.shared.iter().find(defines).map(|library| library.name)
+}
+
 /// Adds the defined name that the source most probably means.
 fn with_similar<T: Target>(link: &Live<'_, T>, name: &[u8], diagnostic: Diagnostic) -> Diagnostic {
     let Some(Similar { likeness, name, place }) = similar(link, name) else { return diagnostic };
@@ -177,7 +195,7 @@ fn with_similar<T: Target>(link: &Live<'_, T>, name: &[u8], diagnostic: Diagnost
 
 /// A note about a definition in a discarded group whose prevailing copy lacks it. `None`: there is no such
 /// definition.
-fn discarded_definition<T: Target>(link: &Live<'_, T>, id: SymbolId) -> Option<String> {
+pub fn discarded_definition<T: Target>(link: &Live<'_, T>, id: SymbolId) -> Option<String> {
     link.objects.iter().find_map(|object| {
         let row = object.globals.iter().position(|&global| global == id)?;
         let SymbolPlace::Section(section) = object.symbol_place(object.first_global as usize + row) else {
