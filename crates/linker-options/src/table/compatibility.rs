@@ -58,7 +58,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     ignored(&["warn-backrefs-exclude"], "Names archives that --warn-backrefs does not report", IgnoredValue),
     ignored(&["g", "Qy", "qmagic"], "An option of old Unix systems, which GNU ld ignores too", IgnoredFlag),
     ignored(&["G", "gpsize"], "Sets the size of small data, which these machines do not have", IgnoredValue),
-    ignored(&["a", "assert"], "An option of old Unix systems, which GNU ld ignores too", IgnoredValue),
+    ignored(&["assert"], "An option of old Unix systems, which GNU ld ignores too", IgnoredValue),
     ignored(
         &["keep-memory", "no-keep-memory", "reduce-memory-overheads"],
         "Trades memory for time, which changes no output",

@@ -65,6 +65,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.current.static_only = false;
         },
     ),
+    value(
+        &["a"],
+        "KEYWORD",
+        "The same as -Bstatic (archive) or -Bdynamic (shared, default), by HP-UX's name",
+        |state, keyword| {
+            let keywords = [("archive", true), ("shared", false), ("default", false)];
+            state.current.static_only = word(keyword, &keywords)?;
+            Ok(())
+        },
+    ),
     value(&["m"], "EMULATION", "Link for the machine that EMULATION names", emulation),
     flag(&["EL"], "Link little-endian objects", |state| {
         state.config.big_endian = Some(false);

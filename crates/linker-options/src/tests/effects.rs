@@ -102,6 +102,18 @@ fn positional_mistakes() {
 }
 
 #[test]
+fn hp_ux_names_of_static_and_dynamic() {
+    let (_, inputs) =
+        link(&["-a", "archive", "-lx", "-a", "shared", "-ly", "-aarchive", "-lz", "-a", "default", "-lw"]);
+    let only_static: Vec<_> = inputs.iter().map(|input| input.state.static_only).collect();
+    assert_eq!(only_static, [true, false, true, false]);
+    assert_eq!(
+        error(&["-abcdefg", "a.o"]).message,
+        "unknown value 'bcdefg', expected archive, shared or default"
+    );
+}
+
+#[test]
 fn kinds_of_output() {
     let mode = |line: &[&str]| config(line).mode;
     assert_eq!(mode(&[]), OutputMode::Executable { pie: false });

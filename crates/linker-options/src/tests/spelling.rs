@@ -31,6 +31,7 @@ fn sample(option: &OptionSpec) -> &'static str {
         "orphan-handling" => "warn",
         "sort-section" => "name",
         "sort-common" => "ascending",
+        "a" => "shared",
         "flavor" => "gnu",
         "icf" | "call-graph-profile-sort" | "bp-startup-sort" | "bp-compression-sort" => "none",
         "rsp-quoting" => "posix",
