@@ -23,7 +23,8 @@ pub(super) fn page_sizes<T: Target>(config: &Config) -> (u64, u64) {
 
 fn separate_code<T: Target>(config: &Config) -> bool {
     let layout = &config.layout;
-    let default = T::SEPARATE_CODE && layout.rosegment != Some(false);
+    // As in lld and mold, whoever asks for a segment of read-only data gets it on every machine.
+    let default = layout.rosegment.unwrap_or(T::SEPARATE_CODE);
     let wanted =
         layout.separate_code.map_or(default, |wanted| wanted != SeparateCode::No) || layout.execute_only;
     layout.magic == Magic::Paged && wanted

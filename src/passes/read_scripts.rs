@@ -198,8 +198,8 @@ pub fn built_in(config: &Config) -> BuiltIn {
     }
 }
 
-/// The order of the built-in script. As in GNU ld, `--rosegment` has no effect if code shares pages with
-/// data.
+/// The order of the built-in script. As in GNU ld, `--rosegment` has no effect if `-z noseparate-code` lets
+/// code share pages with data.
 pub fn built_in_order(config: &Config) -> Order {
     let layout = &config.layout;
     Order {
