@@ -77,7 +77,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates, plan: &L
     let mut definitions = Definitions {
         of: definitions,
         visibility: visibility.par_iter().map(|rank| from_rank(rank.load(Ordering::Relaxed))).collect(),
-        mentions: with_references(&mentions, &replaced),
+        mentions: with_references(inputs, plan, &mentions, &replaced),
         commons,
         replaced_commons: replaced,
         overridden_libraries,
@@ -101,11 +101,24 @@ fn leave_commons(definitions: &mut Definitions) {
 }
 
 /// The mentions of globals. A library's data replaced the common blocks in `replaced`, so these count as
-/// references.
-fn with_references(mentions: &[AtomicU8], replaced: &[CommonBlock]) -> Vec<MentionedBy> {
+/// references. A weak reference to a symbol of `-u` or `EXTERN` wants a definition, as in GNU ld and lld.
+fn with_references<T: Target>(
+    inputs: &Inputs<'_, T>,
+    plan: &LayoutPlan,
+    mentions: &[AtomicU8],
+    replaced: &[CommonBlock],
+) -> Vec<MentionedBy> {
     let mut mentions: Vec<MentionedBy> =
         mentions.par_iter().map(|bits| MentionedBy::from_bits_retain(bits.load(Ordering::Relaxed))).collect();
     replaced.iter().for_each(|block| mentions[block.symbol.index()] |= MentionedBy::STRONG_REFERENCE);
+    let of_options = inputs.config.symbols.undefined.iter().map(Vec::as_slice);
+    let of_scripts = plan.undefined.iter().map(|name| &*name.bytes);
+    for id in of_options.chain(of_scripts).filter_map(|name| inputs.globals.lookup(name)) {
+        let mentions = &mut mentions[id.index()];
+        if mentions.contains(MentionedBy::REFERENCE) {
+            mentions.insert(MentionedBy::STRONG_REFERENCE);
+        }
+    }
     mentions
 }
 
