@@ -1,12 +1,14 @@
 //! Marks the globals that shared libraries mention, because a program exports its own definitions of them.
 //!
 //! A library with `--as-needed` from which no reference takes a symbol is not loaded, so its mentions do not
-//! count. `--require-defined` takes a symbol as a reference does. All references count here, also those of
+//! count. `-u` and `--require-defined` take a symbol as a reference does. All references count here, also those of
 //! sections that turn out to be garbage, because an exported symbol is a root of the collection.
 //!
 //! A library's function and a program's data of one name (`int times;`) have nothing to do with each other:
-//! the library's definition does not count, so the program does not export its own, and the library goes on
-//! to use what it defines. GNU ld does the same.
+//! the library's symbol does not count, so the program does not export its own, and the library goes on to use
+//! what it or another library defines. GNU ld does the same. Nor does a library's definition of a plain name
+//! mean the program's `name@VERSION`: exported, that would take the place of the library's own, because the
+//! dynamic linker lets a reference without a version bind to it.
 //!
 //! A weak reference does not make the program load a library. If a definition of such a library prevails,
 //! weak references bind to the first loaded library that defines the name, or stay undefined. If they stayed
@@ -34,7 +36,8 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
         object.versioned.iter().map(|it| object.symbol_id(it.symbol)).collect::<Vec<_>>()
     };
     let required = &inputs.config.symbols.require_defined;
-    let required = required.iter().filter_map(|name| inputs.globals.lookup(name));
+    let required = required.iter().chain(&inputs.config.symbols.undefined);
+    let required = required.filter_map(|name| inputs.globals.lookup(name));
     for id in inputs.objects.iter().flat_map(versioned).chain(required) {
         if let Definition::Shared { library, .. } = definitions.definition(id) {
             takes_part[library.index()] = true;
@@ -50,8 +53,8 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
             let is_newer = matches!(definitions.definition(id), Definition::Object { .. })
                 && library.wanted_version(index).is_some()
                 && old.get_or_init(|| OldVersions::of(&inputs.shared)).has(library, index);
-            let is_apart =
-                !symbol.is_undefined() && differs_in_kind(inputs, definitions.definition(id), symbol.kind());
+            let is_apart = differs_in_kind(inputs, definitions.definition(id), symbol.kind())
+                || !symbol.is_undefined() && is_old_version(inputs, definitions.definition(id), id);
             if !is_newer && !is_apart {
                 definitions.mentions[id.index()] |= MentionedBy::IN_SHARED;
             }
@@ -105,6 +108,11 @@ fn differs_in_kind<T: Target>(inputs: &Inputs<'_, T>, definition: Definition, ki
     let is_function = |kind| matches!(kind, elf::STT_FUNC | elf::STT_GNU_IFUNC);
     let is_data = |kind| matches!(kind, elf::STT_OBJECT | elf::STT_COMMON);
     is_function(own) && is_data(kind) || is_data(own) && is_function(kind)
+}
+
+/// Whether an object defines the name only as `name@VERSION`.
+fn is_old_version<T: Target>(inputs: &Inputs<'_, T>, definition: Definition, id: SymbolId) -> bool {
+    matches!(definition, Definition::Object { .. }) && split(inputs.globals.names[id.index()]).is_some()
 }
 
 /// The names and versions of libraries' hidden definitions, to which plain references do not bind.
