@@ -7,6 +7,7 @@
 //! plain names may be left to the dynamic linker ([`crate::relocs::undefined`]).
 
 use crate::arch::Target;
+use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::SharedFile;
 use crate::phase::Inputs;
@@ -103,10 +104,12 @@ fn bind_to_libraries<'a, E: zerocopy::byteorder::ByteOrder>(
             if open.is_empty() {
                 return;
             }
-            let version = library.version_name(library.symbol_version(row).index);
-            if library.symbols[row].is_undefined() || version.is_empty() {
+            let index = library.symbol_version(row).index;
+            if library.symbols[row].is_undefined() || index == elf::VER_NDX_LOCAL {
                 continue;
             }
+            // `name@` is the base version, which has no name.
+            let version = if index == elf::VER_NDX_GLOBAL { b"" } else { library.version_name(index) };
             if let Some(id) = open.remove(&(library.symbol_name(row), version)) {
                 definitions.of[id.index()] = Definition::Shared { library: library.id, symbol: row as u32 };
             }

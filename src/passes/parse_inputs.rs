@@ -306,7 +306,7 @@ fn versioned_name<'a, E: zerocopy::byteorder::ByteOrder>(
     let default = whole[at..].starts_with(b"@@");
     let version = &whole[at + 1 + usize::from(default)..];
     let undefined = object.symbols.get(symbol as usize).is_none_or(|symbol| symbol.is_undefined());
-    if at == 0 || version.is_empty() && undefined {
+    if at == 0 || version.is_empty() && undefined && default {
         return whole;
     }
     object.versioned.push(VersionedSymbol { symbol, version, default });

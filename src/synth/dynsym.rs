@@ -13,6 +13,7 @@ use crate::elf::Sym;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
+use crate::input::shared::VERSION_HIDDEN;
 use crate::phase::{Inputs, Placed, Resolved, Scanned};
 use crate::relocs::address;
 use crate::symbols::MentionedBy;
@@ -43,6 +44,13 @@ const ENTRY: u64 = 24;
 /// The needs that make a library's symbol a definition here: other modules must find it in this output.
 const FOUND_HERE: Needs = Needs::COPY.union(Needs::CANONICAL_PLT);
 
+/// Whether this is `name@`, a base version beside a newer default. In hash tables it precedes the others of its
+/// bucket, because the dynamic linker lets a reference without a version bind to the first of `name@` and the
+/// oldest named version that it finds.
+pub fn is_hidden_base<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> bool {
+    link.versions.words[id.index()] == elf::VER_NDX_GLOBAL | VERSION_HIDDEN
+}
+
 /// The symbols in their order, without the null symbol, and the position of the first hashed one. Name
 /// offsets are still 0.
 pub fn select<'a, T: Target>(link: &Scanned<'a, T>) -> (Vec<DynamicSymbol<'a>>, usize, GnuHashShape) {
@@ -65,7 +73,10 @@ pub fn select<'a, T: Target>(link: &Scanned<'a, T>) -> (Vec<DynamicSymbol<'a>>, 
             (hashed.then(|| shape.bucket(symbol.gnu_hash)), symbol)
         })
         .collect();
-    symbols.par_sort_by_key(|(bucket, symbol)| (*bucket, link.globals.order(symbol.id)));
+    symbols.par_sort_by_key(|(bucket, symbol)| {
+        let is_newer = bucket.is_none() || !is_hidden_base(link, symbol.id);
+        (*bucket, is_newer, link.globals.order(symbol.id))
+    });
     let first_hashed = symbols.partition_point(|(bucket, _)| bucket.is_none());
     (symbols.into_iter().map(|(_, symbol)| symbol).collect(), first_hashed, shape)
 }

@@ -1,9 +1,10 @@
 //! `.hash`: the gABI's symbol hash table ("Hash Table").
 
+use super::dynsym::is_hidden_base;
 use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
 use crate::elf::consts as elf;
-use crate::tables::dynamic_tables::DynamicTables;
+use crate::phase::Placed;
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use zerocopy::byteorder::{U32, U64};
 
@@ -17,7 +18,7 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
         }),
         size: Size::Numbered(|link| bytes(size::<T>(link.dynamic.symbols.len() + 1))),
         grow: Grow::Never,
-        write: Write::Bytes(|link, _, out| write::<T>(&link.dynamic, out)),
+        write: Write::Bytes(|link, _, out| write::<T>(link, out)),
     }
 }
 
@@ -42,9 +43,15 @@ fn size<T: Target>(rows: usize) -> u64 {
 }
 
 /// Writes the table.
-fn write<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
-    let rows = tables.symbols.len() + 1;
-    let words = table(rows, tables.symbols.iter().map(|symbol| hash(symbol.name)));
+fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
+    let symbols = &link.dynamic.symbols;
+    let hashed = |base: bool| {
+        let is_wanted = move |id| is_hidden_base(link, id) == base;
+        let rows = (1u32..).zip(symbols).filter(move |(_, symbol)| is_wanted(symbol.id));
+        rows.map(|(row, symbol)| (row, hash(symbol.name)))
+    };
+    // Rows that come later are found earlier.
+    let words = table(symbols.len() + 1, hashed(false).chain(hashed(true)));
     let entry = T::SYSV_HASH_ENTRY as usize;
     for (place, word) in out.chunks_exact_mut(entry).zip(words) {
         if entry == 8 {
@@ -56,13 +63,13 @@ fn write<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
 }
 
 /// The words of the table: the numbers of buckets and chains, the first row of each bucket, the next row of
-/// each row.
-fn table(rows: usize, hashes: impl Iterator<Item = u32>) -> Vec<u32> {
+/// each row. Of the rows and their hashes, the last one of a bucket is its first row.
+fn table(rows: usize, hashes: impl Iterator<Item = (u32, u32)>) -> Vec<u32> {
     let buckets = buckets(rows);
     let mut words = vec![0u32; 2 + buckets + rows];
     words[0] = buckets as u32;
     words[1] = rows as u32;
-    for (row, hash) in (1u32..).zip(hashes) {
+    for (row, hash) in hashes {
         let bucket = 2 + hash as usize % buckets;
         words[2 + buckets + row as usize] = words[bucket];
         words[bucket] = row;
@@ -84,7 +91,7 @@ mod tests {
     #[test]
     fn every_row_is_found() {
         let names: Vec<Vec<u8>> = (0..100).map(|n| format!("symbol_{n}").into_bytes()).collect();
-        let words = table(101, names.iter().map(|name| hash(name)));
+        let words = table(101, (1..).zip(names.iter().map(|name| hash(name))));
         let buckets = words[0] as usize;
         for (row, name) in (1u32..).zip(&names) {
             let mut at = words[2 + hash(name) as usize % buckets];
