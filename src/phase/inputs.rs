@@ -96,12 +96,22 @@ impl<'a, T: Target> Inputs<'a, T> {
         id.0.checked_sub(self.first_internal())
     }
 
+    /// Whether an executable for no dynamic linker is to export symbols. It then has the tables of a dynamic
+    /// one, which whoever loads it may read. So it is in GNU ld.
+    fn exports_without_loader(&self) -> bool {
+        let symbols = &self.config.symbols;
+        self.config.dynamic.no_dynamic_linker
+            && (symbols.export_dynamic
+                || symbols.dynamic_list_data
+                || !self.config.scripts.dynamic_lists.is_empty())
+    }
+
     /// Whether the output has a `.dynamic` section.
     pub fn is_dynamic(&self) -> bool {
         match self.config.mode {
             OutputMode::Relocatable => false,
             OutputMode::Shared | OutputMode::Executable { pie: true } => true,
-            OutputMode::Executable { pie: false } => !self.shared.is_empty(),
+            OutputMode::Executable { pie: false } => !self.shared.is_empty() || self.exports_without_loader(),
         }
     }
 
