@@ -23,7 +23,7 @@ use zerocopy::byteorder::ByteOrder;
 
 const NAME: &[u8] = b".gnu.warning";
 
-/// Whether a section holds a warning text. Executables leave such sections out. `name` tells whether the
+/// Whether a section holds a warning text and is not loaded. Executables leave such sections out. `name` tells whether the
 /// section has the name of one ([`is_warning_name`]). It is called last, because it reads the name.
 pub fn is_warning<E: ByteOrder>(header: &Shdr<E>, name: impl FnOnce() -> bool) -> bool {
     header.sh_type.get() == elf::SHT_PROGBITS && !is_alloc(header.sh_flags.get()) && name()
@@ -67,7 +67,8 @@ fn of_objects<T: Target>(link: &Resolved<'_, T>) -> Vec<Warning> {
             object.special.iter().filter_map(move |&index| {
                 let index = index as usize;
                 let name = || object.section_name(index);
-                if !is_warning(&object.headers[index], || is_warning_name(name())) {
+                // Compilers load what C code puts into a section of this name.
+                if object.headers[index].sh_type.get() != elf::SHT_PROGBITS || !is_warning_name(name()) {
                     return None;
                 }
                 let text = shown(object.section_bytes(index).ok()?);
@@ -93,7 +94,7 @@ fn of_libraries<T: Target>(link: &Resolved<'_, T>) -> Vec<Warning> {
     for library in &link.shared {
         for (index, header) in library.headers.iter().enumerate() {
             let name = || library.section_name(index);
-            if !is_warning(header, || is_warning_name(name())) {
+            if header.sh_type.get() != elf::SHT_PROGBITS || !is_warning_name(name()) {
                 continue;
             }
             let symbol = name().strip_prefix(NAME).and_then(|rest| rest.strip_prefix(b"."));
