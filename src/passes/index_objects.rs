@@ -72,6 +72,7 @@ pub fn run<'a, T: Target>(
         let asking = objects.iter().zip(&rows).filter(|(_, row)| row.executable_stack == Some(true));
         asking.for_each(|(object, _)| report_executable_stack(object, config, sink));
     }
+    report_execstack_option(config, sink);
     Inputs {
         directives,
         objects,
@@ -160,6 +161,20 @@ fn check_names<E: ByteOrder>(object: &mut ObjectFile<'_, E>, order: u32, sink: &
         let place = Location::File(object.name.to_string());
         sink.report(Diagnostic::error(Code::MalformedInput, what).at(place).ordered(order, 0, 0));
         object.headers = &[];
+    }
+}
+
+/// Reports `-z execstack`, if that is asked for. The message is GNU ld's line.
+fn report_execstack_option(config: &Config, sink: &Sink) {
+    let diagnostics = &config.diagnostics;
+    let severity = match diagnostics.execstack {
+        Report::Error => Severity::Error,
+        Report::Warning if diagnostics.execstack_option => Severity::Warning,
+        Report::Warning | Report::Ignore => return,
+    };
+    if config.layout.executable_stack == Some(true) && !config.is_relocatable() {
+        let message = "enabling an executable stack because of -z execstack command line option";
+        sink.report(Diagnostic::new(severity, Code::ExecutableStack, message));
     }
 }
 

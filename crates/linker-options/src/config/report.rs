@@ -150,6 +150,8 @@ pub struct DiagnosticOptions {
     pub warn_common: bool,
     /// `--warn-execstack`, `--error-execstack`: how an executable stack is reported that inputs ask for.
     pub execstack: Report,
+    /// `--warn-execstack`: `-z execstack` is reported, too.
+    pub execstack_option: bool,
     /// `--warn-rwx-segments`, `--error-rwx-segments`: how segments are reported that are writable and
     /// executable.
     pub rwx_segments: Report,
@@ -195,6 +197,7 @@ impl Default for DiagnosticOptions {
             error_script: None,
             warn_common: false,
             execstack: Report::Warning,
+            execstack_option: false,
             rwx_segments: Report::Warning,
             textrel: false,
             shared_textrel: false,

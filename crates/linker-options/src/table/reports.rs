@@ -217,15 +217,24 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-warn-common"], "Do not warn about common symbols (default)", |state| {
         state.config.diagnostics.warn_common = false
     }),
+    flag(&["warn-execstack"], "Warn about an executable stack, also one of -z execstack", |state| {
+        state.config.diagnostics.execstack = Report::Warning;
+        state.config.diagnostics.execstack_option = true;
+    }),
     flag(
-        &["warn-execstack", "warn-execstack-objects", "no-error-execstack"],
-        "Warn about an executable stack (default)",
+        &["warn-execstack-objects"],
+        "Warn about an executable stack that objects ask for (default)",
         |state| {
             state.config.diagnostics.execstack = Report::Warning;
+            state.config.diagnostics.execstack_option = false;
         },
     ),
+    flag(&["no-error-execstack"], "Warn about an executable stack (default)", |state| {
+        state.config.diagnostics.execstack = Report::Warning;
+    }),
     flag(&["no-warn-execstack"], "Do not warn about an executable stack", |state| {
         state.config.diagnostics.execstack = Report::Ignore;
+        state.config.diagnostics.execstack_option = false;
     }),
     flag(&["error-execstack"], "Report an executable stack as an error", |state| {
         state.config.diagnostics.execstack = Report::Error;
