@@ -21,8 +21,9 @@ pub fn run(session: Session<'_>, files: &mut OptionFiles<'_>) -> (OrderFiles, Ve
     let mut orders = OrderFiles::default();
     let mut scripts = Vec::new();
     for path in &options.section_orders {
-        let Some(text) = files.read(path, "section ordering file") else { continue };
-        let name = path.to_string_lossy();
+        // GNU ld searches for it as for a script of -T.
+        let directories = &session.config.search.directories;
+        let Some((name, text)) = files.find(path, directories, "section ordering file") else { continue };
         if !text.contains(&b'{') {
             orders.sections.extend(lines(files, &name, &text));
             continue;

@@ -158,7 +158,7 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn in_sysroot(&self, directory: &[u8]) -> PathBuf {
-        match (directory.strip_prefix(b"="), &self.config.search.sysroot) {
+        match (after_sysroot(directory), &self.config.search.sysroot) {
             (Some(rest), Some(root)) => below(root, rest),
             (Some(rest), None) => OsStr::from_bytes(rest).into(),
             (None, _) => OsStr::from_bytes(directory).into(),
@@ -207,14 +207,17 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// Finds a file that a script names. `=path` counts from the sysroot, and so does an absolute path in a
+    /// Finds a file that a script names. `=path` and `$SYSROOTpath` count from the sysroot, and so does an absolute path in a
     /// script inside the sysroot. A relative name is searched beside the script, in the current directory,
     /// then in library directories. For scripts of `-T`, the current directory comes first, as in GNU ld.
     fn find_script_file(&self, script: &Path, name: &[u8]) -> Option<PathBuf> {
         let sysroot = self.config.search.sysroot.as_deref();
-        if name.starts_with(b"=") {
-            return Some(self.in_sysroot(name));
-        }
+        let name = match (after_sysroot(name), sysroot) {
+            (Some(_), Some(_)) => return Some(self.in_sysroot(name)),
+            // Without a sysroot, the prefix stands for nothing.
+            (Some(rest), None) => rest,
+            (None, _) => name,
+        };
         let path = Path::new(OsStr::from_bytes(name));
         if path.is_absolute() {
             if let Some(root) = sysroot
@@ -232,6 +235,11 @@ impl<'a> Walk<'_, 'a> {
             .chain(self.search_directories().into_iter().map(|directory| directory.join(path)))
             .find(|path| self.source.exists(path))
     }
+}
+
+/// The rest of a name that begins with a sign for the sysroot.
+fn after_sysroot(name: &[u8]) -> Option<&[u8]> {
+    name.strip_prefix(b"=").or_else(|| name.strip_prefix(b"$SYSROOT"))
 }
 
 /// The path, absolute or not, below a folder.
