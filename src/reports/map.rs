@@ -14,7 +14,7 @@ use crate::phase::SectionState;
 use crate::phase::{Image, Placed};
 use crate::plan::{Body, Command, OutputPlan};
 use crate::script::Span;
-use crate::script::ast::Assignment;
+use crate::script::ast::{Assignment, RegionAttributes, RegionLetters};
 use crate::symbols::Definition;
 use hashbrown::HashMap;
 use parallel::{ParallelSlice, ParallelSort};
@@ -175,9 +175,10 @@ impl<T: Target> Map<'_, '_, T> {
         let link = self.link;
         self.heading("Memory Configuration");
         self.line(format!("{:<16} {:<18} {:<18} Attributes", "Name", "Origin", "Length"));
-        for region in &link.plan.memory {
-            let (origin, length) = (self.source(region.origin.span), self.source(region.length.span));
-            self.line(format!("{:<16} {origin:<18} {length:<18}", region.name.text()));
+        for (declared, region) in link.plan.memory.iter().zip(&link.layout.regions) {
+            let (name, attributes) = (declared.name.text(), attributes(declared.attributes));
+            let line = format!("{name:<16} {:#018x} {:#018x} {attributes}", region.origin, region.length);
+            self.line(line.trim_end());
         }
         self.heading(format!("{:<16} {:#018x} {:#018x}", "*default*", 0, u64::MAX));
     }
@@ -400,4 +401,20 @@ impl<T: Target> Map<'_, '_, T> {
             None => String::new(),
         }
     }
+}
+
+/// The letters behind a memory region's name, in GNU ld's order.
+fn attributes(attributes: RegionAttributes) -> String {
+    let letters = |of: RegionLetters| -> String {
+        let known = [
+            (of.executable, 'x'),
+            (of.read_only, 'r'),
+            (of.writable, 'w'),
+            (of.allocated, 'a'),
+            (of.loaded, 'l'),
+        ];
+        known.into_iter().filter_map(|(is_set, letter)| is_set.then_some(letter)).collect()
+    };
+    let (with, without) = (letters(attributes.with), letters(attributes.without));
+    if without.is_empty() { with } else { format!("{with}!{without}") }
 }
