@@ -1,14 +1,14 @@
 //! Marks the globals that shared libraries mention, because a program exports its own definitions of them.
 //!
 //! A library with `--as-needed` from which no reference takes a symbol is not loaded, so its mentions do not
-//! count. `-u` and `--require-defined` take a symbol as a reference does. All references count here, also those of
-//! sections that turn out to be garbage, because an exported symbol is a root of the collection.
+//! count. `-u` and `--require-defined` take a symbol as a reference does. All references count here, also
+//! those of sections that turn out to be garbage, because an exported symbol is a root of the collection.
 //!
 //! A library's function and a program's data of one name (`int times;`) have nothing to do with each other:
-//! the library's symbol does not count, so the program does not export its own, and the library goes on to use
-//! what it or another library defines. GNU ld does the same. Nor does a library's definition of a plain name
-//! mean the program's `name@VERSION`: exported, that would take the place of the library's own, because the
-//! dynamic linker lets a reference without a version bind to it.
+//! the library's symbol does not count, so the program does not export its own, and the library goes on to
+//! use what it or another library defines. GNU ld does the same. Nor does a library's definition of a plain
+//! name mean the program's `name@VERSION`: exported, that would take the place of the library's own, because
+//! the dynamic linker lets a reference without a version bind to it.
 //!
 //! A weak reference does not make the program load a library. If a definition of such a library prevails,
 //! weak references bind to the first loaded library that defines the name, or stay undefined. If they stayed

@@ -121,7 +121,8 @@ fn rows<T: Target>(link: &Numbered<'_, T>, tables: &DynamicTables<'_>) -> Vec<u3
 
 /// By library: whether the output needs it (`DT_NEEDED`). There are four reasons: the library came without
 /// `--as-needed`; a live section refers to it, and not only weakly, or by a copy or a canonical PLT entry;
-/// `-u` or `--require-defined` names one of its symbols; or a needed library takes symbols from it without naming it.
+/// `-u` or `--require-defined` names one of its symbols; or a needed library takes symbols from it without
+/// naming it.
 fn needed_libraries<T: Target>(link: &Scanned<'_, T>) -> Vec<bool> {
     let rows = (0..link.globals.len() as u32).into_par_iter().with_min_len(4096);
     let has_address =

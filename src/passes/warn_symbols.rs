@@ -23,8 +23,9 @@ use zerocopy::byteorder::ByteOrder;
 
 const NAME: &[u8] = b".gnu.warning";
 
-/// Whether a section holds a warning text and is not loaded. Executables leave such sections out. `name` tells whether the
-/// section has the name of one ([`is_warning_name`]). It is called last, because it reads the name.
+/// Whether a section holds a warning text and is not loaded. Executables leave such sections out. `name`
+/// tells whether the section has the name of one ([`is_warning_name`]). It is called last, because it reads
+/// the name.
 pub fn is_warning<E: ByteOrder>(header: &Shdr<E>, name: impl FnOnce() -> bool) -> bool {
     header.sh_type.get() == elf::SHT_PROGBITS && !is_alloc(header.sh_flags.get()) && name()
 }

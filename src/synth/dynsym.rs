@@ -44,9 +44,9 @@ const ENTRY: u64 = 24;
 /// The needs that make a library's symbol a definition here: other modules must find it in this output.
 const FOUND_HERE: Needs = Needs::COPY.union(Needs::CANONICAL_PLT);
 
-/// Whether this is `name@`, a base version beside a newer default. In hash tables it precedes the others of its
-/// bucket, because the dynamic linker lets a reference without a version bind to the first of `name@` and the
-/// oldest named version that it finds.
+/// Whether this is `name@`, a base version beside a newer default. In hash tables it precedes the others of
+/// its bucket, because the dynamic linker lets a reference without a version bind to the first of `name@` and
+/// the oldest named version that it finds.
 pub fn is_hidden_base<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> bool {
     link.versions.words[id.index()] == elf::VER_NDX_GLOBAL | VERSION_HIDDEN
 }

@@ -207,9 +207,10 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// Finds a file that a script names. `=path` and `$SYSROOTpath` count from the sysroot, and so does an absolute path in a
-    /// script inside the sysroot. A relative name is searched beside the script, in the current directory,
-    /// then in library directories. For scripts of `-T`, the current directory comes first, as in GNU ld.
+    /// Finds a file that a script names. `=path` and `$SYSROOTpath` count from the sysroot, and so does an
+    /// absolute path in a script inside the sysroot. A relative name is searched beside the script, in the
+    /// current directory, then in library directories. For scripts of `-T`, the current directory comes
+    /// first, as in GNU ld.
     fn find_script_file(&self, script: &Path, name: &[u8]) -> Option<PathBuf> {
         let sysroot = self.config.search.sysroot.as_deref();
         let name = match (after_sysroot(name), sysroot) {

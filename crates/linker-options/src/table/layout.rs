@@ -314,9 +314,13 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(
         &["O"],
         "LEVEL",
-        "Merge no strings and constants (0), equal ones (1, default), also strings that end another (2)",
+        "Merge no strings and constants (0 or fast), equal ones (1, default or -), also strings that end another (2)",
         |state, level| {
-            state.config.layout.optimization = number(level)?.min(2) as u8;
+            state.config.layout.optimization = match level {
+                b"-" | b"default" => 1,
+                b"fast" => 0,
+                _ => number(level)?.min(2) as u8,
+            };
             Ok(())
         },
     ),
