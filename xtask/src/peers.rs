@@ -85,7 +85,7 @@ struct Step {
     fetch: fn(&Peers) -> Result<()>,
 }
 
-const STEPS: [Step; 33] = [
+const STEPS: [Step; 34] = [
     Step { name: "binutils that emit SFrame V3 (sid)", for_tests: true, fetch: |p| p.binutils("sid") },
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
     Step {
@@ -122,6 +122,7 @@ const STEPS: [Step; 33] = [
     Step { name: "LLVM's tests of exceptions (bookworm)", for_tests: false, fetch: Peers::llvm_tests },
     Step { name: "LLVM's C++ library", for_tests: false, fetch: Peers::llvm_library },
     Step { name: "Rust's tests (sid)", for_tests: false, fetch: Peers::rust_tests },
+    Step { name: "mold's tests (sid)", for_tests: false, fetch: Peers::mold_tests },
     Step { name: "wild", for_tests: false, fetch: Peers::wild },
 ];
 
@@ -457,6 +458,20 @@ impl Peers {
     fn llvm_tests(&self) -> Result<()> {
         const PARTS: [&str; 3] = ["*/libcxxabi/test/*", "*/libcxx/test/support/*", "*/libunwind/test/*"];
         self.tests("bookworm", |_, _| Ok("llvm-toolchain-14".into()), "llvm-tests", &PARTS)
+    }
+
+    /// Those of the newest release whose source can be had.
+    fn mold_tests(&self) -> Result<()> {
+        let of_version = |version: usize| {
+            let package = move |view: &Path, options: &[String]| {
+                let versions = apt::source_versions(view, options, "mold")?;
+                let found = versions.iter().rev().nth(version).context("no source of mold can be had")?;
+                Ok(format!("mold={found}"))
+            };
+            self.tests("sid", package, "mold-tests", &["*/test/*"])
+        };
+        // A suite may list a release that its mirror does not have yet.
+        of_version(0).or_else(|_| of_version(1))
     }
 
     /// The libraries without which clang has gcc's.

@@ -49,6 +49,7 @@ mod sanitizers;
 mod split_links;
 mod sqlite;
 mod stacks;
+mod suites;
 mod supply_chain;
 mod system_files;
 mod threads;
@@ -169,6 +170,7 @@ fn subjects() -> Vec<Subject> {
             lto::lto,
         )
         .in_bare_root(),
+        Subject::plain("suites", "mold's own tests, by this linker and by mold", suites::suites),
         Subject::of::<SframeCommand>(
             "attach",
             "sframe attach on twenty and more well-known binaries",
