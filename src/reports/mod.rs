@@ -102,18 +102,17 @@ pub fn collected<T: Target>(
 
 /// `--print-icf-sections`.
 pub fn folded<T: Target>(link: &Bound<'_, T>, folds: &Folds, printed: &mut String) {
-    if !link.config.icf.print || !link.config.icf.is_on() {
-        return;
-    }
-    let mut last = None;
+    let Some(path) = link.config.icf.print.as_ref().filter(|_| link.config.icf.is_on()) else { return };
+    let (mut last, mut text) = (None, String::new());
     for (leader, folded) in folds.pairs() {
         if last.replace(leader) != Some(leader) {
-            let _ = writeln!(printed, "selected section {}", link.describe_section(leader));
+            let _ = writeln!(text, "selected section {}", link.describe_section(leader));
         }
-        let _ = writeln!(printed, "  removing identical section {}", link.describe_section(folded));
+        let _ = writeln!(text, "  removing identical section {}", link.describe_section(folded));
     }
     let saved: u64 = folds.pairs().iter().map(|&(_, folded)| link.input_size(folded)).sum();
-    let _ = writeln!(printed, "ICF saved {saved} bytes");
+    let _ = writeln!(text, "ICF saved {saved} bytes");
+    write_text(link.session, path, overwrite::FOLDED, text, printed);
 }
 
 /// `--explain-discarded`. It runs when references are known and before they end the link.

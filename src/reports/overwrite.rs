@@ -55,6 +55,7 @@ pub fn written(config: &Config) -> Vec<(&'static str, PathBuf)> {
         (ARCHIVES, reports.archive_stats.clone()),
         (EXPLANATION, explanation),
         (REMOVED, config.gc.print.clone()),
+        (FOLDED, config.icf.print.clone()),
         (SYMBOL_ORDER, reports.symbol_order.clone()),
         (TIME_TRACE, trace_path(config)),
     ];
@@ -95,6 +96,8 @@ pub const REASONS: &str = "the reasons for extraction";
 pub const ARCHIVES: &str = "the table of archives";
 /// The file of `--explain-discarded`.
 pub const EXPLANATION: &str = "the explanation";
+/// The file of `--print-icf-sections`.
+pub const FOLDED: &str = "the list of folded sections";
 /// The file of `--print-gc-sections`.
 pub const REMOVED: &str = "the list of removed sections";
 /// The file of `--print-symbol-order`.

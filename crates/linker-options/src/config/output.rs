@@ -237,8 +237,8 @@ pub struct GcOptions {
 pub struct IcfOptions {
     /// Which equal sections are folded.
     pub level: Icf,
-    /// `--print-icf-sections`.
-    pub print: bool,
+    /// `--print-icf-sections`: the file of the list; `-` is standard output.
+    pub print: Option<PathBuf>,
     /// `--keep-unique`: symbols whose sections are not folded.
     pub keep_unique: Vec<Vec<u8>>,
     /// `--ignore-data-address-equality`: with [`Icf::All`], data is folded even if its address may be

@@ -51,11 +51,18 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         },
     ),
     flag(&["no-icf"], "Do not fold equal sections (default)", |state| state.config.icf.level = Icf::None),
-    flag(&["print-icf-sections"], "List the sections that --icf folds", |state| {
-        state.config.icf.print = true;
-    }),
+    optional(
+        &["print-icf-sections"],
+        "FILE",
+        "List the sections that --icf folds, into FILE if it is given",
+        |state, file| {
+            state.config.icf.print = Some(file.map_or_else(|| "-".into(), path));
+            Ok(())
+        },
+    )
+    .reaches(Reach::Writes),
     flag(&["no-print-icf-sections"], "Do not list the sections that --icf folds (default)", |state| {
-        state.config.icf.print = false;
+        state.config.icf.print = None;
     }),
     value(&["keep-unique"], "SYMBOL", "Never fold the section of SYMBOL under --icf", |state, symbol| {
         state.config.icf.keep_unique.push(symbol.to_vec());
