@@ -47,6 +47,11 @@ pub struct Plugins<'a> {
     prevailing_groups: HashSet<&'a [u8]>,
     /// What members mention that compiled code may bring in.
     reserve: HashSet<SymbolId>,
+    /// A plugin that is no compiler's has been asked about files. It hears of the symbols even if it claims
+    /// none: it may add files to the link then.
+    waits: bool,
+    /// The number of messages that plugins have sent, which keeps them in order.
+    messages: u64,
 }
 
 /// A claimed file.
@@ -102,6 +107,7 @@ impl<'a> Plugins<'a> {
             report_failure(session.sink, failure);
             return false;
         }
+        self.waits |= wants_all;
         let left: Vec<_> = found.into_iter().filter(|&(row, _)| !is_claimed(opened, row)).collect();
         unclaimed::settle(&left, opened, session, source) || self.claims.len() > before
     }
@@ -176,9 +182,11 @@ impl<'a> Plugins<'a> {
         self.reserve = reserve::mentioned(parsed, extracted, opened);
     }
 
-    /// Whether intermediate code takes part that no plugin has compiled yet.
+    /// Whether intermediate code takes part that no plugin has compiled yet, or a plugin waits for the symbols
+    /// without any.
     pub fn have_work(&self, extracted: &Extracted, opened: &Opened<'a>) -> bool {
-        self.before.is_none() && extracted.objects.iter().any(|&row| is_claimed(opened, row))
+        let takes_part = || extracted.objects.iter().any(|&row| is_claimed(opened, row));
+        self.before.is_none() && (self.waits || takes_part())
     }
 
     /// Tells the plugins how symbols are `resolved`, has them compile, and adds the objects that they make to
@@ -224,7 +232,8 @@ impl<'a> Plugins<'a> {
         if let Some(mut host) = self.host.take() {
             host.keep_temporaries = session.config.lto.keep_temporaries;
         }
-        if !opened.files[first_added as usize..].iter().any(|file| file.role == Role::Code) {
+        let has_compiled = roles.iter().any(|role| matches!(role, Role::Claimed(_)));
+        if has_compiled && !opened.files[first_added as usize..].iter().any(|file| file.role == Role::Code) {
             session.sink.report(
                 Diagnostic::error(
                     Code::LtoPlugin,
@@ -295,7 +304,9 @@ impl<'a> Plugins<'a> {
 
     fn pass_messages(&mut self, sink: &Sink) {
         let Some(host) = &mut self.host else { return };
-        for (message, place) in host.messages().into_iter().zip(0..) {
+        for message in host.messages() {
+            let place = self.messages;
+            self.messages += 1;
             let severity = match message.level {
                 Level::Information => Severity::Note,
                 Level::Warning => Severity::Warning,
@@ -388,6 +399,10 @@ fn report_failure(sink: &Sink, failure: Failure) {
             format!("cannot load the LTO plugin {}: {reason}", name(&plugin)),
         )
         .help("without a plugin, compile with -fno-lto, or with -ffat-lto-objects"),
+        Failure::Duplicated { plugin } => {
+            Diagnostic::error(Code::LtoPlugin, format!("duplicated plugin {}", name(&plugin)))
+                .help("name it once; compiler drivers name the plugin of their compiler")
+        }
         Failure::Hook { plugin, hook, status } => Diagnostic::error(
             Code::LtoPlugin,
             format!("the LTO plugin {} failed in {hook} with status {status}", name(&plugin)),

@@ -613,6 +613,33 @@ fn the_interface_tells_plugins_all_that_it_promises() {
 }
 
 #[test]
+fn a_plugin_that_claims_nothing_hears_of_the_symbols_and_may_add_files() {
+    need!(tools::own_linker());
+    let work = Work::new();
+    plugin(&work);
+    let result = work.c("result", "int ir_main(void) { return 7; }", PLAIN);
+    let main = work.c("main", "int ir_main(void); int main(void) { return ir_main() - 7; }", PLAIN);
+    let option = format!("-Wl,-plugin,./plugin.so,-plugin-opt=decline,-plugin-opt=file={result}");
+    work.gcc(&["-fno-lto", "-o", "program", &main, &option]).ok().says(&["plugin.so: 12 of symbols"]);
+    work.run("program");
+    assert!(String::from_utf8(work.read("log")).unwrap().contains("cleanup"));
+}
+
+/// Its second `onload` would meet the state of the first.
+#[test]
+fn a_plugin_is_not_loaded_twice() {
+    need!(tools::own_linker());
+    let work = Work::new();
+    plugin(&work);
+    let main = work.c("main", "int main(void) { return 0; }", PLAIN);
+    for second in ["./plugin.so", "././plugin.so"] {
+        let option = format!("-Wl,-plugin,./plugin.so,-plugin,{second}");
+        let expected = format!("duplicated plugin {second}");
+        work.gcc(&["-fno-lto", "-o", "program", &main, &option]).fails().says(&[&expected]);
+    }
+}
+
+#[test]
 fn a_plugin_that_fails_fails_the_link_after_it_has_cleaned_up() {
     need!(tools::own_linker());
     let work = Work::new();

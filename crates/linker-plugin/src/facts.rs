@@ -283,6 +283,11 @@ pub enum Failure {
         /// The system's error message.
         reason: String,
     },
+    /// A plugin is named twice. It has one state in a process, whatever its path.
+    Duplicated {
+        /// Its path, as it was named the second time.
+        plugin: PathBuf,
+    },
     /// A call of the plugin returned an error status.
     Hook {
         /// Its path.

@@ -40,7 +40,8 @@ impl Session {
             state.linker = (state.keep(link.linker.as_bytes()), state.keep(link.linker_version.as_bytes()));
         });
         let (plugins, link) = (plugins.to_vec(), link.clone());
-        run(move || plugins.iter().try_for_each(|plugin| load(plugin, &link)))??;
+        let mut loaded = Vec::new();
+        run(move || plugins.iter().try_for_each(|plugin| load(plugin, &link, &mut loaded)))??;
         Ok(session)
     }
 
@@ -140,8 +141,8 @@ fn succeeded(hooks: &Hooks, hook: &'static str, status: c_int) -> Result<(), Fai
     }
 }
 
-fn load(plugin: &Spec, link: &LinkFacts) -> Result<(), Failure> {
-    let onload = open(&plugin.path)?;
+fn load(plugin: &Spec, link: &LinkFacts, loaded: &mut Vec<usize>) -> Result<(), Failure> {
+    let onload = open(&plugin.path, loaded)?;
     let hooks = Hooks { path: plugin.path.clone(), ..Hooks::default() };
     let vector = state::with(|state| {
         state.plugins.push(hooks.clone());
@@ -153,9 +154,9 @@ fn load(plugin: &Spec, link: &LinkFacts) -> Result<(), Failure> {
     succeeded(&hooks, "onload", unsafe { onload(vector.as_ptr()) })
 }
 
-/// The function `onload` of a library. The library stays loaded until the process ends, because its threads
-/// may outlive a session.
-fn open(path: &Path) -> Result<Onload, Failure> {
+/// The function `onload` of a library that is not among those `loaded` for this session. The library stays
+/// loaded until the process ends, because its threads may outlive a session.
+fn open(path: &Path, loaded: &mut Vec<usize>) -> Result<Onload, Failure> {
     let cannot = |reason: String| Failure::CannotLoad { plugin: path.to_owned(), reason };
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| cannot(error.to_string()))?;
     // SAFETY: the library's initialisers run; whoever names it on the command line trusts it.
@@ -163,6 +164,10 @@ fn open(path: &Path) -> Result<Onload, Failure> {
     if library.is_null() {
         return Err(cannot(load_error()));
     }
+    if loaded.contains(&library.addr()) {
+        return Err(Failure::Duplicated { plugin: path.to_owned() });
+    }
+    loaded.push(library.addr());
     let symbol = |name: &CStr| {
         // SAFETY: the handle is of the library just loaded.
         unsafe { libc::dlsym(library, name.as_ptr()) }
