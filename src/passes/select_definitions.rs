@@ -141,9 +141,9 @@ fn meet_libraries<T: Target>(
         return replaced;
     }
     let mut seen = vec![false; commons.len()];
+    // Few libraries define a name of a common block, and the question goes through all their names.
+    let mut loaded = None;
     for library in &inputs.shared {
-        // Few libraries define a name of a common block, and the question goes through all their names.
-        let mut is_needed = None;
         for (index, (symbol, id)) in library.symbols.iter().zip(&library.globals).enumerate() {
             if symbol.is_undefined() || symbol.kind() != elf::STT_OBJECT {
                 continue;
@@ -155,7 +155,8 @@ fn meet_libraries<T: Target>(
             }
             let Ok(row) = commons.binary_search_by_key(id, |block| block.symbol) else { continue };
             let block = &mut commons[row];
-            if !*is_needed.get_or_insert_with(|| is_loaded(library, definitions, mentions))
+            if !loaded.get_or_insert_with(|| loaded_libraries(inputs, definitions, mentions))
+                [library.id.index()]
                 || std::mem::replace(&mut seen[row], true)
                 || inputs.objects[block.file.index()].hide_symbols
             {
@@ -175,7 +176,25 @@ fn meet_libraries<T: Target>(
     replaced
 }
 
-/// Whether the program loads a library whatever its common blocks are.
+/// By library: whether the program loads it whatever its common blocks are, by itself or because a library that
+/// it loads names it.
+fn loaded_libraries<T: Target>(
+    inputs: &Inputs<'_, T>,
+    definitions: &[Definition],
+    mentions: &[AtomicU8],
+) -> Vec<bool> {
+    let is_named = |library: &SharedFile<'_, T::E>| is_loaded(library, definitions, mentions);
+    let mut loaded: Vec<bool> = inputs.shared.iter().map(is_named).collect();
+    let rows: HashMap<&[u8], usize> = inputs.shared.iter().map(|library| library.soname).zip(0..).collect();
+    let mut open: Vec<usize> = (0..loaded.len()).filter(|&row| loaded[row]).collect();
+    while let Some(row) = open.pop() {
+        let named = inputs.shared[row].needed.iter().filter_map(|name| rows.get(name));
+        open.extend(named.filter(|&&row| !std::mem::replace(&mut loaded[row], true)));
+    }
+    loaded
+}
+
+/// Whether the program loads a library whatever its common blocks are, if no other library names it.
 fn is_loaded<E: zerocopy::byteorder::ByteOrder>(
     library: &SharedFile<'_, E>,
     definitions: &[Definition],
