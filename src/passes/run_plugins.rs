@@ -182,8 +182,8 @@ impl<'a> Plugins<'a> {
         self.reserve = reserve::mentioned(parsed, extracted, opened);
     }
 
-    /// Whether intermediate code takes part that no plugin has compiled yet, or a plugin waits for the symbols
-    /// without any.
+    /// Whether intermediate code takes part that no plugin has compiled yet, or a plugin waits for the
+    /// symbols without any.
     pub fn have_work(&self, extracted: &Extracted, opened: &Opened<'a>) -> bool {
         let takes_part = || extracted.objects.iter().any(|&row| is_claimed(opened, row));
         self.before.is_none() && (self.waits || takes_part())

@@ -176,8 +176,8 @@ fn meet_libraries<T: Target>(
     replaced
 }
 
-/// By library: whether the program loads it whatever its common blocks are, by itself or because a library that
-/// it loads names it.
+/// By library: whether the program loads it whatever its common blocks are, by itself or because a library
+/// that it loads names it.
 fn loaded_libraries<T: Target>(
     inputs: &Inputs<'_, T>,
     definitions: &[Definition],

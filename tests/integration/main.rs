@@ -40,6 +40,7 @@ mod kernel;
 mod layout;
 mod link_order;
 mod lto;
+mod lto_plugins;
 mod machines;
 mod multiplied;
 mod notes;
