@@ -21,6 +21,7 @@ pub static REFUSED: &[Refused] = &[
         "symbols of discarded sections have no address; GNU ld writes their offsets in the sections instead",
     ),
     refused(&["force-exe-suffix"], "it is for Windows, whose programs need a suffix; -o names the output"),
+    refused(&["out-implib"], "it lists the addresses of a program; -R takes them from the program itself"),
     refused(&["ctf-variables", "ctf-share-types"], NO_CTF),
     refused(&["A", "architecture"], OTHER_MACHINE),
     refused(
@@ -28,7 +29,6 @@ pub static REFUSED: &[Refused] = &[
             "be8",
             "cmse-implib",
             "in-implib",
-            "out-implib",
             "fix-cortex-a8",
             "merge-exidx-entries",
             "no-merge-exidx-entries",
