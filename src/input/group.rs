@@ -54,6 +54,8 @@ pub struct GroupEntry<'a> {
     pub group: Group<'a>,
     /// The file of the prevailing group. It is the group's own file if this group prevails.
     pub prevailing: FileId,
+    /// The header index of the prevailing group's own section; 0 if what prevails is no group.
+    pub prevailing_section: u32,
     /// Whether this group is discarded.
     pub discarded: bool,
 }
@@ -67,6 +69,14 @@ impl<'a> GroupTable<'a> {
         let rows = by_file.par_iter().zip(objects);
         let group_of = rows.map(|(groups, object)| rows_by_section(groups, object.headers.len())).collect();
         GroupTable { by_file, group_of }
+    }
+
+    /// The group that prevails over a discarded one; `None` if what prevails is no group.
+    pub fn prevailing(&self, lost: &GroupEntry<'_>) -> Option<&GroupEntry<'a>> {
+        // The groups of a file are in the order of their sections.
+        let entries = self.by_file.get(lost.prevailing.index())?;
+        let row = entries.binary_search_by_key(&lost.prevailing_section, |entry| entry.group.section).ok()?;
+        Some(&entries[row])
     }
 
     /// The group that a section (by header index) is a member of.

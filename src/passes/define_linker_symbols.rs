@@ -7,7 +7,7 @@
 //! with the layout.
 
 use crate::arch::Target;
-use crate::cli::{Config, Visibility};
+use crate::cli::{BEHIND_A_HOOK, Config, Visibility};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
@@ -63,6 +63,8 @@ pub fn intern_names<'a>(
     let symbols = &config.symbols;
     let entry = (!config.is_relocatable() || symbols.entry.is_some()).then_some(&directives.entry[..]);
     let named = symbols.undefined.iter().chain(&symbols.require_defined).map(Vec::as_slice);
+    // The hooks do without it where the C library has none.
+    let named = named.chain(config.unwind.links_runtime().then_some(BEHIND_A_HOOK.as_bytes()));
     let references = directives.script_references.iter().copied();
     let intern = |globals: &mut Globals<'a>, name: &[u8]| globals.intern(name, |name| store.keep(name));
     for name in entry.into_iter().filter(|name| !name.is_empty()).chain(named).chain(references) {

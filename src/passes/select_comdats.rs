@@ -151,12 +151,11 @@ fn decide<'a, E: zerocopy::byteorder::ByteOrder>(
     owner: Position,
     own: &mut [SectionState],
 ) -> GroupEntry<'a> {
-    let prevailing = owner.file;
     let discarded = owner != Position::new(object.id, group.section);
     if discarded {
         for &member in &group.members {
             own[member as usize].discard(SectionState::DISCARDED_BY_GROUP);
         }
     }
-    GroupEntry { group, prevailing, discarded }
+    GroupEntry { group, prevailing: owner.file, prevailing_section: owner.section, discarded }
 }

@@ -2,10 +2,11 @@
 
 use crate::arch::Target;
 use crate::arch::target::PltEntry;
+use crate::elf::is_alloc;
 use crate::ids::{SectionId, Slot, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::phase::{Copy, DynamicRow, Geometry, Located, Numbered, Resolved, Scanned, SectionState};
+use crate::phase::{Copy, DynamicRow, Geometry, Located, Numbered, Placed, Resolved, Scanned, SectionState};
 use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::symbols::{LinkerSymbolOrigin, Reserved};
 use crate::tables::section::Kind;
@@ -16,6 +17,33 @@ pub fn of_synthetic<T: Target>(link: &Geometry<'_, T>, kind: Kind) -> u64 {
         Some(row) => link.section_address(link.synthetic_id(row)),
         None => 0,
     }
+}
+
+/// The value of symbol `index` of an object in the prevailing copy of its discarded section, where a section
+/// that is not loaded refers to another one of its name. With `-g3`, the macros of a header are a
+/// `.debug_macro` in a group, which those of each file import, so all files import the copy that is kept.
+/// The copy has the same name and size. Code and data of a discarded group have no such address: debug
+/// information would describe the kept function once more.
+pub fn of_kept_copy<T: Target>(
+    link: &Placed<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    referring: u32,
+    index: u32,
+) -> Option<u64> {
+    let SymbolPlace::Section(lost) = object.symbol_place(index as usize) else { return None };
+    let (name, header) = (object.section_name(lost as usize), &object.headers[lost as usize]);
+    if is_alloc(header.sh_flags.get()) || name != object.section_name(referring as usize) {
+        return None;
+    }
+    let entry = link.groups.of_section(object.id, lost).filter(|entry| entry.discarded)?;
+    let (keeper, group) = (&link.objects[entry.prevailing.index()], &link.groups.prevailing(entry)?.group);
+    let is_copy = |member: &&u32| {
+        let size = keeper.headers[**member as usize].sh_size.get();
+        keeper.section_name(**member as usize) == name && size == header.sh_size.get()
+    };
+    let kept = keeper.section_id(*group.members.iter().find(is_copy)?);
+    let value = object.symbols[index as usize].st_value.get();
+    link.sections.is_alive(kept).then(|| link.section_address(kept).wrapping_add(value))
 }
 
 /// Address of a symbol, as in [`Located::values`].

@@ -330,7 +330,9 @@ impl<T: Target> Apply<'_, '_, T> {
         };
         if facts.contains(SymbolFacts::DISCARDED) || drops_folded && is_folded(self.link, self.object, index)
         {
-            return T::write_field(info.field, &mut self.out[at as usize..], dead);
+            let kept = address::of_kept_copy(self.link, self.object, self.index, index);
+            let value = kept.map_or(dead, |start| start.wrapping_add_signed(addend) as i64);
+            return T::write_field(info.field, &mut self.out[at as usize..], value);
         }
         let expr = match info.expr {
             RelocExpr::Plt => RelocExpr::Symbol,

@@ -154,10 +154,8 @@ pub fn graph<T: Target>(link: &Scanned<'_, T>) -> String {
 
 /// Data that the accounts of one link share, because an object may have thousands of references.
 #[derive(Default)]
-struct Shared<'a> {
+struct Shared {
     remedies: Remedies,
-    /// For each file, the row of the kept group of each signature.
-    kept: HashMap<FileId, HashMap<&'a [u8], usize>>,
     /// The type of the first relocation at each offset of a section.
     relocations: HashMap<SectionId, HashMap<u64, u32>>,
 }
@@ -172,18 +170,15 @@ fn accounts<T: Target>(link: &Scanned<'_, T>) -> Vec<Account> {
         .collect()
 }
 
-fn account<'a, T: Target>(
-    link: &Scanned<'a, T>,
-    shared: &mut Shared<'a>,
-    reference: &Reference,
-) -> Option<Account> {
+fn account<T: Target>(link: &Scanned<'_, T>, shared: &mut Shared, reference: &Reference) -> Option<Account> {
     let (target, _) = link.symbol_section(reference.symbol)?;
     let (defining, target_index) = link.locate(target)?;
     let entry = link.groups.of_section(defining.id, target_index);
     let mut copies = Vec::new();
     if let Some(entry) = entry {
         if entry.discarded {
-            copies.extend(prevailing_copy(link, shared, entry));
+            let prevailing = link.groups.prevailing(entry);
+            copies.extend(prevailing.map(|kept| copy_of(link, entry.prevailing, kept, true)));
         }
         copies.push(copy_of(link, defining.id, entry, !entry.discarded));
     }
@@ -207,20 +202,6 @@ fn names<E: ByteOrder>(object: &ObjectFile<'_, E>, section: u32) -> (String, Str
     (shown(&object.name.to_string()).into_owned(), shown(&name).into_owned())
 }
 
-fn prevailing_copy<'a, T: Target>(
-    link: &Scanned<'a, T>,
-    shared: &mut Shared<'a>,
-    lost: &GroupEntry<'_>,
-) -> Option<Copy> {
-    let entries = link.groups.by_file.get(lost.prevailing.index())?;
-    let rows = shared.kept.entry(lost.prevailing).or_insert_with(|| {
-        let kept = entries.iter().enumerate().filter(|(_, entry)| !entry.discarded);
-        kept.map(|(row, entry)| (entry.group.signature, row)).rev().collect()
-    });
-    let entry = &entries[*rows.get(lost.group.signature)?];
-    Some(copy_of(link, lost.prevailing, entry, true))
-}
-
 fn copy_of<T: Target>(link: &Scanned<'_, T>, file: FileId, entry: &GroupEntry<'_>, prevails: bool) -> Copy {
     let object = &link.objects[file.index()];
     // Relocation sections are members, too, but they only repeat the name of their target.
@@ -236,11 +217,7 @@ fn copy_of<T: Target>(link: &Scanned<'_, T>, file: FileId, entry: &GroupEntry<'_
     Copy { file: shown(&object.name.to_string()).into_owned(), prevails, members: members.collect() }
 }
 
-fn relocation_text<T: Target>(
-    link: &Scanned<'_, T>,
-    shared: &mut Shared<'_>,
-    reference: &Reference,
-) -> String {
+fn relocation_text<T: Target>(link: &Scanned<'_, T>, shared: &mut Shared, reference: &Reference) -> String {
     let symbol = link.symbol_text(reference.symbol);
     let kinds = shared.relocations.entry(reference.section).or_insert_with(|| {
         let relocations =
@@ -290,7 +267,7 @@ fn why_there<T: Target>(link: &Scanned<'_, T>, section: SectionId, target: Secti
 /// Kinds of links (`-r`, modes of `--sframe`), and what each would do with the reference.
 fn modes<T: Target>(
     link: &Scanned<'_, T>,
-    shared: &mut Shared<'_>,
+    shared: &mut Shared,
     reference: &Reference,
 ) -> Vec<(&'static str, String)> {
     let mut modes: Vec<(&'static str, String)> = Vec::new();

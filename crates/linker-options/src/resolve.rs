@@ -1,8 +1,8 @@
 //! Settles values that depend on several options, once all options are read.
 
 use super::config::{
-    BEHIND_A_HOOK, Config, Link32Bit, OutputFormat, OutputMode, Report, SFrameIndex, SFrameMode, Strip,
-    UnwindRuntime, UnwindTableMode,
+    Config, Link32Bit, OutputFormat, OutputMode, Report, SFrameIndex, SFrameMode, Strip, UnwindRuntime,
+    UnwindTableMode,
 };
 use super::inputs::InputSpec;
 use super::state::{Kind, Option32Bit, State};
@@ -416,7 +416,6 @@ fn resolve_unwind(state: &mut State<'_>) {
         let names = || names.iter().map(|name| name.as_bytes().to_vec());
         let symbols = &mut state.config.symbols;
         symbols.undefined.extend(names().take(1));
-        symbols.undefined.push(BEHIND_A_HOOK.into());
         symbols.export_symbols.extend(names());
     }
 }
