@@ -321,7 +321,8 @@ fn an_archive_that_holds_itself() {
     let thin = |times| format!("!<thin>\n{}a.a/\n\n{}", header("//", 6), header("/0", 100).repeat(times));
     let link = [&*start, "--whole-archive", "a.a"];
     work.write("a.a", thin(10));
-    within(&work, &link).ok();
+    within(&work, &[&start, "a.a"]).ok();
+    within(&work, &link).fails().says(&["a.a(a.a): the member is no object"]);
     work.write("a.a", thin(10_000));
     within(&work, &link).fails().says(&["a.a: a thin archive that names its files again and again"]);
     let mut nested = "!<arch>\n".to_owned();
