@@ -96,7 +96,6 @@ fn check<T: Target>(link: &Contents<'_, T>, id: SectionId) {
         return;
     }
     let linked = header.sh_link.get();
-    let target = object.section_id(linked);
     let diagnostic = if linked as usize >= object.headers.len() {
         let count = object.headers.len();
         let what = format!(
@@ -109,7 +108,7 @@ fn check<T: Target>(link: &Contents<'_, T>, id: SectionId) {
         let what =
             format!("SHF_LINK_ORDER goes round in a circle, or through more than {MAX_CHAIN} sections");
         Diagnostic::error(Code::LinkOrder, what)
-    } else if !link.sections.is_alive(target) && !link.is_sframe_section(id) {
+    } else if !link.sections.is_alive(object.section_id(linked)) && !link.is_sframe_section(id) {
         // For `.sframe`, the relocation is reported, not `sh_link`.
         let name = object.section_name_lossy(linked as usize);
         let what = format!("SHF_LINK_ORDER to section {name}, which is not in the output");

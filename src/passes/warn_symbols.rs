@@ -27,7 +27,12 @@ const NAME: &[u8] = b".gnu.warning";
 /// tells whether the section has the name of one ([`is_warning_name`]). It is called last, because it reads
 /// the name.
 pub fn is_warning<E: ByteOrder>(header: &Shdr<E>, name: impl FnOnce() -> bool) -> bool {
-    header.sh_type.get() == elf::SHT_PROGBITS && !is_alloc(header.sh_flags.get()) && name()
+    !is_alloc(header.sh_flags.get()) && holds_text(header, name)
+}
+
+/// Whether a section holds a warning text. Compilers load what C code puts into a section of such a name.
+fn holds_text<E: ByteOrder>(header: &Shdr<E>, name: impl FnOnce() -> bool) -> bool {
+    header.sh_type.get() == elf::SHT_PROGBITS && name()
 }
 
 /// Whether this is the name of a section with a warning text.
@@ -68,8 +73,7 @@ fn of_objects<T: Target>(link: &Resolved<'_, T>) -> Vec<Warning> {
             object.special.iter().filter_map(move |&index| {
                 let index = index as usize;
                 let name = || object.section_name(index);
-                // Compilers load what C code puts into a section of this name.
-                if object.headers[index].sh_type.get() != elf::SHT_PROGBITS || !is_warning_name(name()) {
+                if !holds_text(&object.headers[index], || is_warning_name(name())) {
                     return None;
                 }
                 let text = shown(object.section_bytes(index).ok()?);
@@ -95,7 +99,7 @@ fn of_libraries<T: Target>(link: &Resolved<'_, T>) -> Vec<Warning> {
     for library in &link.shared {
         for (index, header) in library.headers.iter().enumerate() {
             let name = || library.section_name(index);
-            if header.sh_type.get() != elf::SHT_PROGBITS || !is_warning_name(name()) {
+            if !holds_text(header, || is_warning_name(name())) {
                 continue;
             }
             let symbol = name().strip_prefix(NAME).and_then(|rest| rest.strip_prefix(b"."));

@@ -31,8 +31,13 @@ pub fn of_kept_copy<T: Target>(
     index: u32,
 ) -> Option<u64> {
     let SymbolPlace::Section(lost) = object.symbol_place(index as usize) else { return None };
-    let (name, header) = (object.section_name(lost as usize), &object.headers[lost as usize]);
-    if is_alloc(header.sh_flags.get()) || name != object.section_name(referring as usize) {
+    let header = &object.headers[lost as usize];
+    // Most references of debug information to discarded sections are to code.
+    if is_alloc(header.sh_flags.get()) {
+        return None;
+    }
+    let name = object.section_name(lost as usize);
+    if name != object.section_name(referring as usize) {
         return None;
     }
     let entry = link.groups.of_section(object.id, lost).filter(|entry| entry.discarded)?;

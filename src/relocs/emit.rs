@@ -157,8 +157,12 @@ fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, visit: &mut 
         });
     }
     let bias = sframe_output::concat::EmittedBias::of(link, id);
-    let walk = link.locate(id).map(|(object, index)| Walk::new(link, object, index as usize));
-    let walk = walk.filter(|_| !link.config.is_relocatable());
+    // Only a final link rewrites instructions, and only those that are loaded.
+    let rewrites = |object: &ObjectFile<'_, T::E>, index: u32| {
+        !link.config.is_relocatable() && is_alloc(object.headers[index as usize].sh_flags.get())
+    };
+    let located = link.locate(id).filter(|&(object, index)| rewrites(object, index));
+    let walk = located.map(|(object, index)| Walk::new(link, object, index as usize));
     let own = if link.is_sframe_section(id) { own_symbol(link, id) } else { 0 };
     let mut rewritings = Rewritings { link, walk: walk.as_ref(), taken: None };
     for_each_kept(link, id, |object, relocations, alive| {
@@ -203,7 +207,7 @@ fn is_own_sframe<T: Target>(link: &Contents<'_, T>, id: SectionId) -> bool {
 /// The relocations of one section whose instructions a final link has rewritten, met in their order.
 struct Rewritings<'w, 'l, 'a, T: Target> {
     link: &'l Placed<'a, T>,
-    /// `None` under `-r`, which rewrites nothing.
+    /// `None` if the link rewrites nothing of the section.
     walk: Option<&'w Walk<'l, 'a, T>>,
     /// The offset of the relocation that belongs to the sequence rewritten last, and what becomes of it.
     taken: Option<(u64, Option<Rewritten>)>,

@@ -1,7 +1,7 @@
 //! Archives among the inputs: their members become candidates.
 
 use super::early::Contents;
-use super::{Origin, Role, Step, Walk, cut_short};
+use super::{Origin, Role, Step, Walk, cut_short, wrong_machine};
 use crate::cli::InputState;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::input::archive;
@@ -62,6 +62,10 @@ impl<'a> Walk<'_, 'a> {
                     continue;
                 }
                 FileKind::Object => continue,
+                FileKind::Elf32 if state.whole_archive => {
+                    self.report(wrong_machine(name, "32-bit", self.opened.machine));
+                    continue;
+                }
                 _ if state.whole_archive => {
                     self.report(no_object(name));
                     continue;
